@@ -17,6 +17,9 @@ use crate::client::Client;
 
 /// The most time until a server accepts connections.
 const START_MAX: Duration = Duration::from_secs(30);
+/// A server gives memory back in this time: its allocator waits for a second, and is called once a
+/// second.
+const RETURN_TIME: Duration = Duration::from_secs(3);
 /// The most time until the server notices that all clients have disconnected.
 const GONE_MAX: Duration = Duration::from_secs(30);
 /// The most attempts to start a server, if another process takes its port first.
@@ -135,9 +138,10 @@ impl Server {
         Ok(status)
     }
 
-    /// The usage of the server when all other clients have disconnected. It then has as many
-    /// descriptors as at the start.
+    /// The usage of the server when all other clients have disconnected, and it has had time to
+    /// give memory back. It then has as many descriptors as at the start.
     pub(crate) fn usage_alone(&self, observer: &mut Client, at_start: Usage) -> Result<Usage> {
+        std::thread::sleep(RETURN_TIME);
         let mut list = Vec::new();
         let alone = wait_for(GONE_MAX, || {
             if let Ok(Value::BulkString(bytes)) = observer.ask(&["CLIENT", "LIST"]) {

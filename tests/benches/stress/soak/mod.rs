@@ -36,8 +36,6 @@ const ROUNDS: u32 = 4;
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long clients run before SIGTERM.
 const LOAD_BEFORE_END: Duration = Duration::from_secs(1);
-/// A server gives its memory back in this time.
-const RETURN_TIME: Duration = Duration::from_secs(3);
 /// The most by which the memory of an empty server may be greater after the last round than after
 /// each earlier one. The memory that its allocator keeps varies.
 const MEMORY_GROWTH_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -191,14 +189,12 @@ fn check_sum(soak: &Soak<'_>) -> Result<(), End> {
     soak.expect(&mut member.client, &["GET", draw::EVERYBODYS], &bulk(added))
 }
 
-/// Empties the server when all clients have disconnected. Returns its usage when it has had time to
-/// give memory back: its allocator waits for a second, and is called once a second.
+/// Empties the server when all clients have disconnected. Returns its usage.
 fn settle(server: &Server, observer: &mut Client, at_start: Usage) -> Result<Usage> {
     for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"]] {
         let reply = observer.ask(command)?;
         ensure!(reply == Value::Okay, "{command:?}: {}", show(&reply));
     }
-    std::thread::sleep(RETURN_TIME);
     server.usage_alone(observer, at_start)
 }
 
