@@ -19,7 +19,7 @@ use crate::live::{Answer, Blocked, LiveClient, Loss, Pending, Request, RequestKi
 /// step.
 pub struct GatedConnection {
     pub(super) live: LiveClient,
-    /// The number of this connection among those of the live.
+    /// The number of this connection among those of the client.
     pub(super) nth: usize,
     /// The database that it has selected.
     pub(super) db: i64,

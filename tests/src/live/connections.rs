@@ -48,9 +48,9 @@ impl LiveClient {
         let (release, operation) = {
             let mut state = self.live.state();
             let own = state.of(self.actor);
+            own.ports[nth].awaits = Some(Awaited::Reply);
             (own.releasing, own.operation)
         };
-        self.port(nth, |port| port.awaits = Some(Awaited::Reply));
         self.note(Act::Ask { nth, request: Pending { release, ..request }, operation });
     }
 

@@ -29,12 +29,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use emulator::{Clock, Emulator, Timestamp};
+
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::live::{Live, Quiescence, Terms, Told};
 use crate::render::script_name;
 use crate::trace::{EventKind, HoldId, LeftBy, Struck};
-use emulator::{Clock, Emulator, Timestamp};
 
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage};
@@ -101,7 +102,7 @@ pub(crate) struct Simulation {
     /// The places from which the next execution can continue, if it will.
     checkpoints: Mutex<Option<Checkpoints>>,
     places: Mutex<Vec<Place>>,
-    /// The processes of clients. `None` if no code runs.
+    /// The clients whose code runs. `None` if no code runs.
     pub(crate) live: Option<Arc<Live>>,
     /// The time in nanoseconds, if no code runs.
     time: AtomicU64,

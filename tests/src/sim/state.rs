@@ -87,8 +87,6 @@ pub(crate) struct ActorState {
     pub(super) connections: u64,
     /// How often its code was polled in the step of this number.
     pub(crate) polls: (usize, u64),
-    /// The number of unique names that it has drawn.
-    pub(crate) names: u32,
     /// Its last command that ran was the one of this number among those of all clients.
     pub(crate) last_run: u64,
     /// When its last request came to a gate.
@@ -385,7 +383,6 @@ impl ActorState {
             connections: 0,
             polls: (0, 0),
             latest_turn: 0,
-            names: 0,
             last_run: 0,
             sent_at: Duration::ZERO,
             pause: None,

@@ -26,17 +26,17 @@ impl Simulation {
         // The code before the actors has no state any more.
         noticed.retain(|noticed| self.state().knows(noticed.actor));
         let learned = if let Clients::Teachers(learned) = &self.clients { Some(learned) } else { None };
-        for &Noticed { actor, fired, is_sharing, .. } in noticed.iter().filter(|_| learned.is_some()) {
+        for &Noticed { actor, fired, is_sharing, has_ended, is_awake, .. } in &noticed {
             fired.into_iter().for_each(|at| self.learn_timer(actor, Timer::At(at)));
             if is_sharing {
                 self.note_unlearnable(actor);
             }
-        }
-        for Noticed { actor, .. } in noticed.iter().filter(|noticed| noticed.has_ended) {
-            self.state().count_tasks_of_crashed(*actor);
-        }
-        for Noticed { actor, .. } in noticed.iter().filter(|noticed| noticed.is_awake) {
-            self.stands_still(*actor);
+            if has_ended {
+                self.state().count_tasks_of_crashed(actor);
+            }
+            if is_awake {
+                self.stands_still(actor);
+            }
         }
         let mut turns: Vec<(Actor, Begun, Key)> = Vec::new();
         for Noticed { actor, begun, .. } in &mut noticed {
@@ -94,7 +94,8 @@ impl Simulation {
         let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
         match act {
             Act::ReadTime => self.note_time_read(actor),
-            Act::DrawName => self.state().actor(actor).names += 1,
+            // A name depends on nothing but how many were drawn before.
+            Act::DrawName => {}
             Act::Open { nth, server, traffic } => self.open(actor, *nth, *server, *traffic),
             Act::Close { nth } => self.close(gate(*nth)),
             Act::Ask { nth, request, operation } => self.ask(gate(*nth), request.clone(), *operation),
