@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::live::Traffic;
 use crate::schedule::Step;
-use crate::sim::{ActorState, Gate, State};
+use crate::sim::{ActorState, Gate, World};
 
 /// Most times that others sleep after a stall while something is slow. Clients that poll would
 /// sleep for ever.
@@ -19,47 +19,47 @@ impl Execution<'_> {
     /// late requests, faults, and time last.
     ///
     /// Clocks are set before all else. If every client sleeps, time comes before the actors.
-    pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
+    pub(super) fn enabled_steps(&mut self, enabled: &mut Vec<Step>) {
         enabled.clear();
-        let retrying = self.sim.state().retrying();
-        self.sim.state().note_retries(&retrying);
+        let retrying = self.sim.world.retrying();
+        self.sim.world.note_retries(&retrying);
         let change = self.sim.next_change(&retrying);
-        let mut state = self.sim.state();
-        state.note_livelock();
+        self.sim.world.note_livelock();
+        let world = &self.sim.world;
         let tries_in_vain = |actor| retrying.iter().any(|tries| tries.actor == actor);
         let faults = &self.scenario.faults;
-        let last_step = state.last_step();
+        let last_step = world.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
         if last_step.is_none() {
             let setup = self.kinds.iter().filter(|kind| kind.row().budget.is_none());
-            setup.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
+            setup.for_each(|&kind| self.enabled_faults(kind, world, enabled));
         }
         let goes_first = enabled.len();
-        self.enabled_messages(&state, state.last_actor(), tries_in_vain, enabled);
+        self.enabled_messages(world, world.last_actor(), tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
-        let in_vain = last_step == Some(Step::Wait) && !state.has_timer_fired();
-        let is_slow = state.gates.iter().any(|gate| gate.is_slow() && !tries_in_vain(gate.actor));
+        let in_vain = last_step == Some(Step::Wait) && !world.has_timer_fired();
+        let is_slow = world.gates.iter().any(|gate| gate.is_slow() && !tries_in_vain(gate.actor));
         let sleeps = |other: &&ActorState| {
-            state.can_act(other.actor)
+            world.can_act(other.actor)
                 && !tries_in_vain(other.actor)
                 // Nothing is slow unless others sleep meanwhile.
-                && (!is_slow || other.may_wake && !state.has_request(other.actor))
+                && (!is_slow || other.may_wake && !world.has_request(other.actor))
         };
-        let is_too_slow = is_slow && state.waits_in_stall() >= WAITS_IN_STALL_MAX;
+        let is_too_slow = is_slow && world.waits_in_stall() >= WAITS_IN_STALL_MAX;
         let is_awake = |gate: &Gate| gate.is_busy() && !gate.is_slow() && !tries_in_vain(gate.actor);
-        let all_sleep = !state.gates.iter().any(is_awake)
+        let all_sleep = !world.gates.iter().any(is_awake)
             && !in_vain
             && !is_too_slow
             && (change.is_some()
-                || state.actors.iter().any(|other| sleeps(&other))
+                || world.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
-                || !is_slow && !state.have_waited_in_vain(&retrying));
+                || !is_slow && !world.have_waited_in_vain(&retrying));
         let is_next = |gate: &&Gate| gate.waits() && gate.late.is_empty() && tries_in_vain(gate.actor);
-        let waiting = state.gates.iter().filter(is_next);
+        let waiting = world.gates.iter().filter(is_next);
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
-        let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());
+        let on_their_way = world.gates.iter().filter(|gate| !gate.late.is_empty());
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));
-        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
+        let unstarted = || world.actors.iter().filter(|client| !client.is_started).map(|client| client.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
         // Before its first command a client can read its clock. That matters only if time can move
         // or a clock can jump. An operation must have begun before it can be cancelled.
@@ -67,8 +67,7 @@ impl Execution<'_> {
             enabled.extend(unstarted().map(Step::Start));
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
-        later.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
-        drop(state);
+        later.for_each(|&kind| self.enabled_faults(kind, world, enabled));
         self.enabled_stalls(all_sleep, enabled);
         if all_sleep {
             enabled.insert(goes_first, Step::Wait);
@@ -81,15 +80,14 @@ impl Execution<'_> {
 
     /// Adds the steps in which time moves while clients have requests to send, within the budget.
     fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
-        let state = self.sim.state();
-        if state.spent(Budget::STALLS) >= self.scenario.faults.stalls {
+        let world = &self.sim.world;
+        if world.spent(Budget::STALLS) >= self.scenario.faults.stalls {
             return;
         }
         // A client without a timer notices nothing while time moves.
         let with_timers: Vec<Actor> =
-            state.actors.iter().filter(|other| other.may_wake).map(|other| other.actor).collect();
-        drop(state);
-        let (now, instants) = (self.sim.now(), self.sim.instants());
+            world.actors.iter().filter(|other| other.may_wake).map(|other| other.actor).collect();
+        let (now, instants) = (self.sim.world.now, self.sim.instants());
         enabled.extend(instants.iter().map(|&at| Step::Advance(at - now)));
         for &actor in with_timers.iter().filter(|_| !self.scenario.has_prompt_replies) {
             let pause = |&at: &Duration| {
@@ -107,7 +105,7 @@ impl Execution<'_> {
     /// others.
     fn enabled_messages(
         &self,
-        state: &State,
+        world: &World,
         first: Option<Actor>,
         tries_in_vain: impl Fn(Actor) -> bool,
         enabled: &mut Vec<Step>,
@@ -119,7 +117,7 @@ impl Execution<'_> {
         // A request behind one that is still on its way has to wait for that one.
         // A client that tried in vain waits for a change.
         let is_ready = |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !tries_in_vain(gate.actor);
-        for gate in state.gates.iter().filter(is_ready) {
+        for gate in world.gates.iter().filter(is_ready) {
             let place = if Some(gate.actor) == first { goes_first } else { enabled.len() };
             if gate.awaits_reply() {
                 enabled.insert(place, Step::Receive(gate.actor, gate.nth));
@@ -135,9 +133,9 @@ impl Execution<'_> {
     /// Adds the steps of a fault kind, for each target that it can strike now, unless its budget is
     /// used up. A request fault can strike the first request of an actor that has not started,
     /// unless it needs an operation.
-    fn enabled_faults(&self, kind: FaultKind, state: &State, enabled: &mut Vec<Step>) {
+    fn enabled_faults(&self, kind: FaultKind, world: &World, enabled: &mut Vec<Step>) {
         let row = kind.row();
-        if !has_budget(kind, &self.scenario.faults, state) {
+        if !has_budget(kind, &self.scenario.faults, world) {
             return;
         }
         let amounts = (row.amounts)(&self.scenario.faults);
@@ -150,20 +148,20 @@ impl Execution<'_> {
                     gate.waits()
                         && gate.late.is_empty()
                         && (gate.traffic != Traffic::Messages || fault.strikes_messages)
-                        && (!row.needs_operation || state.can_cancel(gate.operation))
+                        && (!row.needs_operation || world.can_cancel(gate.operation))
                 };
-                let waiting = state.gates.iter().filter(can_strike);
+                let waiting = world.gates.iter().filter(can_strike);
                 waiting.for_each(|gate| strike(Target::Connection(gate.actor, gate.nth)));
-                let unstarted = state.actors.iter().filter(|actor| !actor.is_started && !row.needs_operation);
+                let unstarted = world.actors.iter().filter(|actor| !actor.is_started && !row.needs_operation);
                 unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
             }
             (TargetKind::Connection, Effect::Act(_) | Effect::Pause) => {}
             (TargetKind::Client, _) => {
                 let can_strike = |actor: Actor| {
-                    (row.budget.is_none() || state.can_act(actor))
-                        && (!row.needs_operation || state.operation(actor).is_some())
+                    (row.budget.is_none() || world.can_act(actor))
+                        && (!row.needs_operation || world.operation(actor).is_some())
                 };
-                let actors = state.actors.iter().map(|state| state.actor);
+                let actors = world.actors.iter().map(|client| client.actor);
                 actors.filter(|&actor| can_strike(actor)).for_each(|actor| strike(Target::Client(actor)));
             }
             (TargetKind::Server, _) => (0..self.sim.servers.len()).map(Target::Server).for_each(strike),
@@ -177,7 +175,7 @@ pub(super) fn kinds(faults: &Faults) -> Vec<FaultKind> {
 }
 
 /// Whether a fault of this kind can still strike.
-fn has_budget(kind: FaultKind, faults: &Faults, state: &State) -> bool {
+fn has_budget(kind: FaultKind, faults: &Faults, world: &World) -> bool {
     let row = kind.row();
-    row.budget.is_none_or(|budget| state.spent(budget) < (row.limit)(faults))
+    row.budget.is_none_or(|budget| world.spent(budget) < (row.limit)(faults))
 }

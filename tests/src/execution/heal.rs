@@ -7,7 +7,7 @@ use super::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate, Passage, State, TIMER_MAX};
+use crate::sim::{ActorState, GRACE, Gate, Passage, TIMER_MAX, World};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -31,7 +31,7 @@ impl Execution<'_> {
                     self.take(Step::Receive(actor, connection)).await;
                     has_moved = true;
                 }
-                if !self.sim.state().retries(actor) {
+                if !self.sim.world.retries(actor) {
                     has_moved |= self.run_requests(actor).await;
                 }
             }
@@ -39,7 +39,7 @@ impl Execution<'_> {
                 return;
             }
             if !has_moved && !self.wait_or_retry(&active).await {
-                active.into_iter().for_each(|actor| self.sim.record(EventKind::Stuck { actor }));
+                active.into_iter().for_each(|actor| self.sim.world.record(EventKind::Stuck { actor }));
                 return;
             }
         }
@@ -53,7 +53,7 @@ impl Execution<'_> {
             self.advance(away).await;
         }
         // No client can release what a crash, a lost message or a cancellation left.
-        let seen = self.sim.state().history().reached;
+        let seen = self.sim.world.history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
             self.let_a_lease_pass().await;
@@ -65,30 +65,30 @@ impl Execution<'_> {
         let so_far = self.sim.begin_probes();
         let mut granted = 0;
         for n in 1..=*wanted {
-            let before = self.sim.now();
+            let before = self.sim.world.now;
             // A guard that the code drops at its end must not give its grant to the next client.
             let is_granted = self
-                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted, State::runs)
+                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted, World::runs)
                 .await
                 .unwrap_or(false);
             // A grant that is free is granted at once, without waiting.
-            granted += u32::from(is_granted && (after_lease || self.sim.now() == before));
+            granted += u32::from(is_granted && (after_lease || self.sim.world.now == before));
         }
-        self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
+        self.sim.world.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
         self.sim.end_probes(before, so_far);
     }
 
     /// A lease and some grace pass. Tasks that clients have left behind go on meanwhile.
     async fn let_a_lease_pass(&mut self) {
-        let until = self.sim.now() + self.scenario.lease_max() + GRACE;
-        while self.advance_until_a_timer(until.saturating_sub(self.sim.now())).await && !self.is_endless() {
+        let until = self.sim.world.now + self.scenario.lease_max() + GRACE;
+        while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)).await && !self.is_endless() {
             // A reply may make a task send more.
             while self.let_all_through().await && !self.is_endless() {}
         }
     }
 
     /// Lets the requests through that wait. Returns whether there were any.
-    async fn let_all_through(&self) -> bool {
+    async fn let_all_through(&mut self) -> bool {
         let mut has_moved = false;
         for actor in self.active() {
             for connection in self.waiting_connections(actor) {
@@ -111,12 +111,12 @@ impl Execution<'_> {
     /// Nothing is to be done but to let time pass, or to try once more what has not changed.
     /// Returns whether something happened.
     async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
-        let retrying = self.sim.state().retrying();
+        let retrying = self.sim.world.retrying();
         let change = self.sim.next_change(&retrying);
-        let may_sleep = retrying.len() < active.len() || !self.sim.state().have_waited_in_vain(&retrying);
+        let may_sleep = retrying.len() < active.len() || !self.sim.world.have_waited_in_vain(&retrying);
         if change.is_some() || may_sleep {
             self.take(Step::Wait).await;
-            if self.sim.state().has_timer_fired() {
+            if self.sim.world.has_timer_fired() {
                 return true;
             }
         }
@@ -129,23 +129,23 @@ impl Execution<'_> {
     /// Runs an actor while nothing else moves, as long as `goes_on`. `None` if it failed or never
     /// ended.
     pub(super) async fn run_alone<R: 'static>(
-        &self,
+        &mut self,
         number: usize,
         act: &Act<R>,
         value: fn(R) -> bool,
-        goes_on: fn(&State, Actor) -> bool,
+        goes_on: fn(&World, Actor) -> bool,
     ) -> Option<bool> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
         state.is_started = true;
-        self.sim.state().actors.push(state);
+        self.sim.world.actors.push(state);
         let task = self.spawn(actor, act, value);
         self.quiesce().await;
         let mut waits = 0;
-        while goes_on(&self.sim.state(), actor) && !self.sim.quiescence.is_expired() {
+        while goes_on(&self.sim.world, actor) && !self.sim.quiescence.is_expired() {
             let waiting = self.waiting_connections(actor);
             for &connection in &waiting {
-                self.sim.state().actor(actor).polls = (0, 0);
+                self.sim.world.actor(actor).polls = (0, 0);
                 self.let_through(actor, connection, Passage::default()).await;
             }
             if waiting.is_empty() {
@@ -160,6 +160,6 @@ impl Execution<'_> {
         self.is_endless();
         task.as_ref().map(AbortHandle::abort);
         self.sim.drop_client(actor);
-        self.sim.state().actor(actor).result
+        self.sim.world.actor(actor).result
     }
 }

@@ -64,27 +64,25 @@ impl Lessons {
 impl Execution<'_> {
     /// Lets learned clients act. If a client reaches a state in which it has not been seen, it has
     /// a lesson. If that does not help, the execution ends.
-    pub(super) fn as_far_as_known(&self, act: impl Fn() -> Result<(), Unknown>) {
-        while let Err(Unknown(actor)) = act() {
+    pub(super) fn as_far_as_known(&mut self, act: impl Fn(&mut Simulation) -> Result<(), Unknown>) {
+        while let Err(Unknown(actor)) = act(&mut self.sim) {
             if !self.teach(actor) {
-                return self.sim.stop(Lack::UnknownState);
+                return self.sim.world.stop(Lack::UnknownState);
             }
         }
     }
 
     /// Learns what an actor does in its turn, if that is to come, and when its next timer fires.
     /// Returns `false` if there is no such lesson, or if it was given before.
-    pub(super) fn teach(&self, actor: Actor) -> bool {
+    pub(super) fn teach(&mut self, actor: Actor) -> bool {
         let Clients::Learned(learned) = &self.sim.clients else { return false };
-        let (key, is_awake) = (self.sim.key(actor), self.sim.state().woken.contains(&actor));
-        let lesson = (key, self.sim.now(), is_awake);
-        if self.n_lessons.get() == LESSONS_MAX || !self.lessons.given.borrow_mut().insert(lesson) {
+        let (key, is_awake) = (self.sim.key(actor), self.sim.world.woken.contains(&actor));
+        let lesson = (key, self.sim.world.now, is_awake);
+        if self.n_lessons == LESSONS_MAX || !self.lessons.given.borrow_mut().insert(lesson) {
             return false;
         }
-        self.n_lessons.update(|given| given + 1);
-        let activity = self.sim.quiescence.activity();
+        self.n_lessons += 1;
         let is_taught = self.lessons.block_on(self.give(learned, lesson));
-        self.sim.quiescence.set_activity(activity);
         if !panics::take().is_empty() {
             learned.unlearn(&[key.0]);
         }

@@ -13,7 +13,6 @@ mod time;
 mod heal;
 mod lesson;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,13 +29,13 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
-use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Saved, Server, Simulation, State, Tries};
+use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, Tries, World};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
     scenario: &'a Scenario,
     policy: &'a mut dyn Policy,
-    sim: Arc<Simulation>,
+    sim: Box<Simulation>,
     /// The tasks of the actors, in order.
     tasks: Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<Prepared>,
@@ -46,7 +45,7 @@ struct Execution<'a> {
     parks_max: u64,
     lessons: &'a Lessons,
     /// How many lessons it has given.
-    n_lessons: Cell<usize>,
+    n_lessons: usize,
 }
 
 /// The results of the code before the actors.
@@ -63,7 +62,7 @@ struct Prepared {
 impl Execution<'_> {
     async fn run(&mut self) {
         self.run_to_end().await;
-        self.sim.state().is_running = false;
+        self.sim.world.is_running = false;
     }
 
     async fn run_to_end(&mut self) {
@@ -78,28 +77,28 @@ impl Execution<'_> {
     async fn begin(&mut self) {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
-            let real_time = self.sim.real_time.get_or_init(|| RealTime::start(client));
+            let real_time = self.sim.real_time.get_or_insert_with(|| RealTime::start(client));
             self.sim.live.iter().for_each(|live| live.start_at(real_time.started_at));
         }
         match &self.scenario.before {
             Some(before) => self.prepare(before).await,
             None => self.sim.begin_with(&[]),
         }
-        self.sim.state().is_running = true;
+        self.sim.world.is_running = true;
         self.sim.begin_logs();
-        let started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
-        self.sim.state().recorder.started_at(started_at);
+        let started_at = self.sim.real_time.as_ref().map(|real_time| real_time.started_at);
+        self.sim.world.recorder.started_at(started_at);
     }
 
     /// Takes steps until the execution ends, from this state on if there is one.
-    async fn go_on(&mut self, mut saved: Option<Arc<Saved>>) {
+    async fn go_on(&mut self, mut saved: Option<Box<[Step]>>) {
         let mut enabled = Vec::new();
         loop {
-            if self.sim.state().lack.is_some() {
+            if self.sim.world.lack.is_some() {
                 return;
             }
             match saved.take().filter(|_| !self.policy.tries_in_vain()) {
-                Some(saved) => enabled.extend_from_slice(&saved.enabled),
+                Some(saved) => enabled.extend_from_slice(&saved),
                 None => self.enabled_steps(&mut enabled),
             }
             if enabled.is_empty() {
@@ -113,13 +112,13 @@ impl Execution<'_> {
                 return;
             }
             if enabled == [Step::Wait] {
-                if !self.policy.lets_time_pass(self.sim.state().history()) {
+                if !self.policy.lets_time_pass(self.sim.world.history()) {
                     return;
                 }
                 self.take(Step::Wait).await;
                 continue;
             }
-            let choice = self.policy.choose(&enabled, self.sim.state().history());
+            let choice = self.policy.choose(&enabled, self.sim.world.history());
             match choice {
                 Choice::Take(idx) => self.take(enabled[idx]).await,
                 Choice::Move(step) => self.take(step).await,
@@ -128,7 +127,7 @@ impl Execution<'_> {
                 Choice::Abort => return,
             }
         }
-        if self.sim.state().is_endless {
+        if self.sim.world.is_endless {
             return;
         }
         self.heal().await;
@@ -136,21 +135,21 @@ impl Execution<'_> {
     }
 
     /// Whether a client does not come to its end. If this is new, records it.
-    fn is_endless(&self) -> bool {
+    fn is_endless(&mut self) -> bool {
         let Limits { steps, wall_time, .. } = self.scenario.limits;
-        let mut state = self.sim.state();
-        if state.is_endless {
+        let world = &mut self.sim.world;
+        if world.is_endless {
             return true;
         }
         let limit = if self.sim.quiescence.is_expired() {
             format!("the execution took {} seconds of real time", wall_time.as_secs_f64())
-        } else if state.history().steps.len() >= steps {
+        } else if world.history().steps.len() >= steps {
             format!("the execution has {steps} steps")
         } else {
             return false;
         };
-        let actor = state.busiest();
-        state.end(self.sim.now(), actor, limit);
+        let actor = world.busiest();
+        world.end(actor, limit);
         true
     }
 
@@ -163,11 +162,11 @@ impl Execution<'_> {
         }
         if !self.prepared.as_ref().is_some_and(|prepared| Arc::ptr_eq(&prepared.act, before)) {
             if let Clients::Learned(..) = self.sim.clients {
-                return self.sim.stop(Lack::UnknownState);
+                return self.sim.world.stop(Lack::UnknownState);
             }
             self.sim.reset();
             self.run_before(before).await;
-            let failures = self.sim.state().history().events.clone();
+            let failures = self.sim.world.history().events.clone();
             let is_complete = emulators.iter().all(Emulator::is_snapshot_complete);
             let snapshots = emulators.iter().map(Emulator::snapshot);
             let snapshots = snapshots.map(|snapshot| (snapshot.digest(), Arc::new(snapshot)));
@@ -177,36 +176,49 @@ impl Execution<'_> {
         }
         if let Some(Prepared { snapshots, is_complete, failures, .. }) = &self.prepared {
             if !is_complete && !matches!(self.sim.clients, Clients::Tasks) {
-                return self.sim.stop(Lack::NoSnapshot);
+                return self.sim.world.stop(Lack::NoSnapshot);
             }
             self.sim.begin_with(snapshots);
-            self.sim.state().recorder.start_with(failures);
+            self.sim.world.recorder.start_with(failures);
             let scripts = snapshots.iter().flat_map(|(snapshot, _)| snapshot.scripts());
             scripts.for_each(|(sha, source)| self.sim.name_script(sha, source));
         }
     }
 
     /// Runs the code before the actors, and removes its actor.
-    async fn run_before(&self, before: &Act<()>) {
-        self.run_alone(ACTORS_MAX, before, |()| true, State::can_act).await;
+    async fn run_before(&mut self, before: &Act<()>) {
+        self.run_alone(ACTORS_MAX, before, |()| true, World::can_act).await;
         self.note_panics();
-        assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
+        assert!(self.sim.world.now.is_zero(), "the code of `Scenario::before` must not wait for time to pass");
         self.sim.forget_preparation(Actor(ACTORS_MAX));
     }
 
+    /// Records which actors that ran in this step may have timers. An actor of which it is not known
+    /// has a lesson first.
+    fn record_timers(&mut self) {
+        let world = &self.sim.world;
+        let last = world.history().footprints.last().filter(|_| world.recorder.is_in_step());
+        let moved: Vec<Actor> = last.into_iter().flat_map(|footprint| footprint.clients()).collect();
+        for &actor in &moved {
+            if self.sim.may_have_timer(actor).is_none() {
+                self.teach(actor);
+            }
+        }
+        self.sim.record_timers(&moved);
+    }
+
     async fn take(&mut self, step: Step) {
-        let retrying = if step == Step::Wait { self.sim.state().retrying() } else { Vec::new() };
+        let retrying = if step == Step::Wait { self.sim.world.retrying() } else { Vec::new() };
         self.take_while(step, retrying).await;
     }
 
     /// Takes a step while these clients try in vain.
     async fn take_while(&mut self, step: Step, retrying: Vec<Tries>) {
-        let at = self.sim.now();
         // The step itself would count as a change.
         let change = self.sim.next_change(&retrying);
-        self.sim.state().begin(at, step);
+        self.sim.world.begin(step);
         match step {
-            Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
+            Step::Run(actor, _) if !self.sim.world.actors[actor.0].is_started => {
                 self.start(actor).await;
                 // If several requests wait, the next step chooses one.
                 if let [connection] = self.waiting_connections(actor)[..] {
@@ -226,7 +238,7 @@ impl Execution<'_> {
             }
             Step::Wait => {
                 self.resume_all().await;
-                if self.sim.state().recorder.is_in_stall() {
+                if self.sim.world.recorder.is_in_stall() {
                     self.wait(&[], None).await;
                 } else {
                     self.wait(&retrying, change).await;
@@ -234,7 +246,7 @@ impl Execution<'_> {
             }
             Step::Start(actor) => {
                 self.start(actor).await;
-                self.sim.record(EventKind::Started { actor });
+                self.sim.world.record(EventKind::Started { actor });
             }
             Step::Advance(span) => self.advance(span).await,
             Step::Fault(fault) => self.strike(fault).await,
@@ -246,14 +258,14 @@ impl Execution<'_> {
             }
         }
         if let Some(actor) = step.actor() {
-            self.sim.state().recorder.client_ran(actor);
+            self.sim.world.recorder.client_ran(actor);
             if !step.fault().is_some_and(Fault::moves_time) {
                 self.resume(actor).await;
             }
         }
         self.note_panics();
-        self.sim.record_timers(|actor| _ = self.teach(actor));
-        self.sim.state().recorder.end_step();
+        self.record_timers();
+        self.sim.world.recorder.end_step();
     }
 
     /// Lets a fault strike.
@@ -261,7 +273,7 @@ impl Execution<'_> {
         match (fault.kind.row().effect, fault.target) {
             (Effect::Request(request), Target::Connection(actor, connection)) => {
                 let mut connection = Some(connection);
-                if !self.sim.state().actors[actor.0].is_started {
+                if !self.sim.world.actors[actor.0].is_started {
                     self.start(actor).await;
                     connection = self.waiting_connections(actor).first().copied();
                 }
@@ -282,7 +294,7 @@ impl Execution<'_> {
                 self.advance(Duration::from_millis(fault.amount.unsigned_abs())).await;
                 self.sim.record_fault(fault);
                 // A client that waits for a server notices the reply first, and its timers then.
-                let sleeps = |actor: &Actor| !self.sim.state().has_request(*actor);
+                let sleeps = |actor: &Actor| !self.sim.world.has_request(*actor);
                 if let Some(actor) = target.actor().filter(sleeps) {
                     self.resume(actor).await;
                 }
@@ -296,13 +308,13 @@ impl Execution<'_> {
     }
 
     /// Lets the process of an actor go on, if it stood still.
-    async fn resume(&self, actor: Actor) {
+    async fn resume(&mut self, actor: Actor) {
         if self.sim.resume(actor) {
             self.quiesce().await;
         }
     }
 
-    async fn resume_all(&self) {
+    async fn resume_all(&mut self) {
         for actor in (0..self.scenario.actors.len()).map(Actor) {
             self.resume(actor).await;
         }
@@ -320,7 +332,7 @@ impl Execution<'_> {
 
     /// Lets one request or message pass, and waits until the client has handled the reply or the
     /// fault.
-    async fn let_through(&self, actor: Actor, connection: usize, passage: Passage) {
+    async fn let_through(&mut self, actor: Actor, connection: usize, passage: Passage) {
         if let Some(gate) = self.gate(actor, connection, Gate::waits) {
             self.sim.let_through(gate, passage);
             self.settle(actor).await;
@@ -330,25 +342,25 @@ impl Execution<'_> {
     /// The gate of a connection, if it is in this state.
     fn gate(&self, actor: Actor, connection: usize, is_due: fn(&Gate) -> bool) -> Option<usize> {
         let is_meant = |gate: &Gate| gate.actor == actor && gate.nth == connection && is_due(gate);
-        self.sim.state().gates.iter().position(is_meant)
+        self.sim.world.gates.iter().position(is_meant)
     }
 
     /// Waits until the client has handled what has just arrived.
-    async fn settle(&self, actor: Actor) {
+    async fn settle(&mut self, actor: Actor) {
         self.quiesce().await;
         self.resume(actor).await;
     }
 
     /// The actors that can still act.
     fn active(&self) -> Vec<Actor> {
-        let state = self.sim.state();
-        state.actors.iter().map(|state| state.actor).filter(|&actor| state.can_act(actor)).collect()
+        let world = &self.sim.world;
+        world.actors.iter().map(|client| client.actor).filter(|&actor| world.can_act(actor)).collect()
     }
 
     /// A connection with a request that is still on its way.
     fn late(&self) -> Option<(Actor, usize)> {
-        let state = self.sim.state();
-        let gate = state.gates.iter().find(|gate| !gate.late.is_empty())?;
+        let world = &self.sim.world;
+        let gate = world.gates.iter().find(|gate| !gate.late.is_empty())?;
         Some((gate.actor, gate.nth))
     }
 
@@ -359,8 +371,8 @@ impl Execution<'_> {
 
     /// The connections of an actor whose gates are in this state.
     fn connections(&self, actor: Actor, is_meant: fn(&Gate) -> bool) -> Vec<usize> {
-        let state = self.sim.state();
-        let own = state.gates.iter().filter(|gate| gate.actor == actor && is_meant(gate));
+        let world = &self.sim.world;
+        let own = world.gates.iter().filter(|gate| gate.actor == actor && is_meant(gate));
         own.map(|gate| gate.nth).collect()
     }
 }

@@ -1,7 +1,6 @@
 //! The surroundings of executions: a paused runtime, emulators, and the timers of clients that are
 //! already known. A runner does not know which schedules are worth running.
 
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
@@ -348,9 +347,10 @@ impl Runner {
         let begin = || {
             let config = timers.config(scenario);
             let known = (scenario.faults.stalls > 0).then(|| timers.of(scenario));
-            let sim = Simulation::new(servers, quiescence, config, recording, known, clients, checkpoints);
-            timers.note_giving_up(scenario, &mut sim.state().actors);
-            sim
+            let mut sim =
+                Simulation::new(servers, quiescence, config, recording, known, clients, checkpoints);
+            timers.note_giving_up(scenario, &mut sim.world.actors);
+            Box::new(sim)
         };
         self.run_simulation(begin, scenario, policy, mode, limit)
     }
@@ -358,7 +358,7 @@ impl Runner {
     /// Runs the execution that `begin` makes.
     fn run_simulation(
         &mut self,
-        begin: impl FnOnce() -> Arc<Simulation>,
+        begin: impl FnOnce() -> Box<Simulation>,
         scenario: &Scenario,
         policy: &mut dyn Policy,
         mode: Mode,
@@ -379,19 +379,19 @@ impl Runner {
                 prepared: &mut self.prepared,
                 kinds: enabled::kinds(&scenario.faults),
                 lessons: &self.lessons,
-                n_lessons: Cell::new(0),
+                n_lessons: 0,
             };
             execution.run().await;
             execution.tasks.iter().flatten().for_each(AbortHandle::abort);
-            let mut state = execution.sim.state();
-            self.unknown_timers = std::mem::take(&mut state.unknown_timers);
-            self.retries = std::mem::take(&mut state.retries);
-            self.livelock = state.livelock.take();
-            self.named_keys = std::mem::take(&mut state.named_keys);
-            let (history, lack) = (state.recorder.take(), state.lack);
-            drop(state);
-            let checkpoints = execution.sim.checkpoints().take();
-            (history, checkpoints.map(|kept| kept.after(execution.sim)), lack)
+            let mut sim = execution.sim;
+            let world = &mut sim.world;
+            self.unknown_timers = std::mem::take(&mut world.unknown_timers);
+            self.retries = std::mem::take(&mut world.retries);
+            self.livelock = world.livelock.take();
+            self.named_keys = std::mem::take(&mut world.named_keys);
+            let (history, lack) = (world.recorder.take(), world.lack);
+            let checkpoints = sim.checkpoints.take();
+            (history, checkpoints.map(|kept| kept.after(sim)), lack)
         };
         if mode == Mode::Learned {
             let mut running = pin!(running);

@@ -17,7 +17,7 @@ use crate::trace::EventKind;
 impl Execution<'_> {
     /// Starts an actor, and waits until its requests are at their gates.
     pub(super) async fn start(&mut self, actor: Actor) {
-        self.sim.state().actors[actor.0].is_started = true;
+        self.sim.world.actors[actor.0].is_started = true;
         let task = self.spawn(actor, &self.scenario.actors[actor.0], |()| true);
         if task.is_some() {
             self.tasks.resize(self.scenario.actors.len(), None);
@@ -29,24 +29,25 @@ impl Execution<'_> {
     /// Starts the code of a client, as a task unless it is learned. `value` is what its result
     /// means.
     pub(super) fn spawn<R: 'static>(
-        &self,
+        &mut self,
         actor: Actor,
         act: &Act<R>,
         value: fn(R) -> bool,
     ) -> Option<AbortHandle> {
         let Some(live) = &self.sim.live else {
-            self.sim.state().wake(actor);
+            self.sim.world.wake(actor);
             return None;
         };
         Some(spawn(live.client(actor), act, value, self.scenario.limits.polls))
     }
 
     /// Lets clients run until they can do nothing more.
-    pub(super) async fn quiesce(&self) {
+    pub(super) async fn quiesce(&mut self) {
         let polls_max = self.scenario.limits.polls;
         self.sim.end_closed_subscriptions();
         if let Clients::Learned(learned) = &self.sim.clients {
-            return self.as_far_as_known(|| self.sim.run_learned(learned, polls_max));
+            let learned = learned.clone();
+            return self.as_far_as_known(|sim| sim.run_learned(&learned, polls_max));
         }
         loop {
             self.sim.quiescence.wait().await;
@@ -58,18 +59,17 @@ impl Execution<'_> {
 
     /// Records the panics of tasks that actors spawned. If it is not clear whose task it was, an
     /// actor is named that has tasks.
-    pub(super) fn note_panics(&self) {
+    pub(super) fn note_panics(&mut self) {
         for text in panics::take() {
-            let mut state = self.sim.state();
-            let last = state.history().footprints.last();
+            let world = &mut self.sim.world;
+            let last = world.history().footprints.last();
             let moved: Vec<Actor> = last.into_iter().flat_map(|footprint| footprint.clients()).collect();
             let ran = |actor: &&ActorState| moved.contains(&actor.actor);
-            let actors = || state.actors.iter().filter(|actor| actor.is_started);
+            let actors = || world.actors.iter().filter(|actor| actor.is_started);
             let owner = actors().find(ran).or_else(|| actors().max_by_key(|actor| actor.spawned));
             let actor = owner.map_or(Actor(0), |owner| owner.actor);
             let error = format!("a task that it spawned panicked: {text}");
-            state.record(self.sim.now(), EventKind::Failed { actor, error });
-            drop(state);
+            world.record(EventKind::Failed { actor, error });
             self.sim.note_unlearnable(actor);
         }
     }

@@ -16,8 +16,6 @@ pub(crate) struct Quiescence {
     waiting: Mutex<Option<Waiting>>,
     /// A turn of a client has begun, and nobody has taken what it did.
     has_news: AtomicBool,
-    /// Counts what clients did that the driver may have to handle.
-    activity: AtomicU64,
     /// Counts how often the runtime parked.
     parks: AtomicU64,
     /// The execution has taken too much real time. Nobody waits for quiescence any more.
@@ -59,21 +57,6 @@ impl Quiescence {
     /// Whether a turn of a client has begun, and nobody has taken what it did.
     pub(crate) fn set_news(&self, has_news: bool) {
         self.has_news.store(has_news, Ordering::Relaxed);
-    }
-
-    /// A client did something that the driver may have to handle.
-    pub(crate) fn note_activity(&self) {
-        self.activity.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// How often clients did something so far.
-    pub(crate) fn activity(&self) -> u64 {
-        self.activity.load(Ordering::Relaxed)
-    }
-
-    /// Continues to count from here.
-    pub(crate) fn set_activity(&self, activity: u64) {
-        self.activity.store(activity, Ordering::Relaxed);
     }
 
     /// How often the runtime has parked so far.

@@ -1,26 +1,33 @@
 //! The places of an execution from which the next one can continue. An exploration repeats most
 //! steps of the execution before.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::Clock;
 
 use super::learned_clients::Clients;
-use super::saved::Saved;
-use super::{CodeId, Simulation, start_clock};
+use super::{CodeId, Simulation, World, start_clock};
 use crate::schedule::Step;
 use crate::trace::{History, HistoryMark};
 
-/// The states between the steps of the last execution, and its history.
+/// The worlds between the steps of the last execution, and its history.
 #[derive(Default)]
 pub(crate) struct Checkpoints {
     places: Vec<Checkpoint>,
     history: Arc<History>,
     /// The learned execution itself. The next one takes its place.
-    last: Option<Arc<Simulation>>,
+    last: Option<Box<Simulation>>,
 }
 
 struct Checkpoint {
     history: HistoryMark,
-    saved: Arc<Saved>,
+    /// The world, without its history.
+    world: World,
+    /// The clocks of the servers, if one was set.
+    clocks: Option<Vec<Clock>>,
+    /// The steps that can happen next.
+    enabled: Box<[Step]>,
 }
 
 impl std::fmt::Debug for Checkpoints {
@@ -45,16 +52,16 @@ impl Checkpoints {
     }
 
     /// These places belong to this execution.
-    pub(crate) fn after(self, sim: Arc<Simulation>) -> Checkpoints {
-        let goes_on = matches!(sim.clients, Clients::Learned(_)) && !sim.state().is_clock_set;
+    pub(crate) fn after(self, sim: Box<Simulation>) -> Checkpoints {
+        let goes_on = matches!(sim.clients, Clients::Learned(_)) && !sim.world.is_clock_set;
         Checkpoints { last: goes_on.then_some(sim), ..self }
     }
 
     /// An execution that continues at the last place in the place of the last execution, if it can.
     /// It has these places from then on.
-    pub(crate) fn next_simulation(&mut self) -> Option<Arc<Simulation>> {
+    pub(crate) fn next_simulation(&mut self) -> Option<Box<Simulation>> {
         let mut last = self.last.take().filter(|_| !self.places.is_empty())?;
-        Arc::get_mut(&mut last)?.restart(std::mem::take(self));
+        last.restart(std::mem::take(self));
         Some(last)
     }
 
@@ -74,34 +81,39 @@ impl Simulation {
     /// continues.
     fn restart(&mut self, checkpoints: Checkpoints) {
         self.clocks.iter_mut().for_each(|clock| *clock = start_clock());
-        *self.time.get_mut() = 0;
+        self.world.now = Duration::ZERO;
         self.forget_emulators();
-        self.checkpoints = Mutex::new(Some(checkpoints));
+        self.checkpoints = Some(checkpoints);
     }
 
     /// Keeps this place for the next execution: one of these steps is chosen here.
-    pub(crate) fn checkpoint(&self, enabled: &[Step]) {
-        let Some(checkpoints) = &mut *self.checkpoints() else { return };
-        let history = self.state().history().mark();
+    pub(crate) fn checkpoint(&mut self, enabled: &[Step]) {
+        let Some(checkpoints) = &mut self.checkpoints else { return };
+        let history = self.world.history().mark();
         if checkpoints.places.last().is_some_and(|place| place.history.steps >= history.steps) {
             return;
         }
-        checkpoints.places.push(Checkpoint { history, saved: self.save(enabled) });
+        let clocks = self.world.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
+        let world = self.world.without_history();
+        checkpoints.places.push(Checkpoint { history, world, clocks, enabled: enabled.into() });
     }
 
     /// Continues an execution of learned clients at the last checkpoint, if there is one. Returns
-    /// the state there.
-    pub(crate) fn continue_learned(&self) -> Option<Arc<Saved>> {
+    /// the steps that can happen next there.
+    pub(crate) fn continue_learned(&mut self) -> Option<Box<[Step]>> {
         let Clients::Learned(_) = &self.clients else { return None };
-        let mut checkpoints = self.checkpoints();
-        let checkpoints = checkpoints.as_mut()?;
-        let Checkpoint { history, saved } = checkpoints.places.last()?;
+        let checkpoints = self.checkpoints.as_mut()?;
+        let Checkpoint { history, world, clocks, enabled } = checkpoints.places.last()?;
         let before = Arc::unwrap_or_clone(std::mem::take(&mut checkpoints.history));
-        let mut state = self.state();
-        state.forget_end();
-        state.recorder.continue_with(before, *history);
-        drop(state);
-        self.continue_in(saved);
-        Some(saved.clone())
+        let recorder = std::mem::take(&mut self.world.recorder);
+        let start = std::mem::replace(&mut self.world, world.clone()).now;
+        self.world.recorder = recorder;
+        self.world.recorder.continue_with(before, *history);
+        for (clock, view) in self.clocks.iter().zip(clocks.iter().flatten()) {
+            clock.follow(view);
+        }
+        let by = self.world.now.saturating_sub(start);
+        self.clocks.iter().for_each(|clock| clock.advance(by));
+        Some(enabled.clone())
     }
 }

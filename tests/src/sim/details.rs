@@ -32,7 +32,7 @@ impl Simulation {
     }
 
     /// The script that a request calls, with the commands that it has just called.
-    pub(super) fn script(&self, server: usize, request: &Request) -> Option<Script> {
+    pub(super) fn script(&mut self, server: usize, request: &Request) -> Option<Script> {
         request.scripts().for_each(|(sha, source)| self.name_script(&sha, &source));
         let Server::Emulator(emulator) = &self.servers[server] else { return request.script(|_| None) };
         let commands = emulator.take_script_calls();
@@ -43,8 +43,8 @@ impl Simulation {
     }
 
     /// A request of this connection that a fault strikes.
-    pub(super) fn struck(&self, gate: usize, request: &Request) -> Struck {
-        let (_, server) = self.ends(gate);
+    pub(super) fn struck(&mut self, gate: usize, request: &Request) -> Struck {
+        let (_, server) = self.world.ends(gate);
         let script = self.script(server, request);
         Struck { server, text: request.text().0, script, is_message: false }
     }

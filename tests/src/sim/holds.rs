@@ -5,7 +5,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::server::{asks, holds};
-use super::{Recording, Server, Simulation, State};
+use super::{ActorState, Recording, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
 
@@ -28,76 +28,63 @@ impl Simulation {
     /// The client enters a section. The lease counts from `since`, or from when its last request
     /// was sent.
     pub(super) fn enter(
-        &self,
+        &mut self,
         id: HoldId,
         section: &'static str,
         since: Option<Duration>,
         record: Option<Record>,
     ) {
-        let at = self.now();
-        let mut state = self.state();
         let actor = id.0;
-        let until = since.unwrap_or(state.actor(actor).sent_at) + self.lease_of(actor);
+        let until = since.unwrap_or(self.world.actor(actor).sent_at) + self.lease_of(actor);
         // If the record is gone already, nobody ends it later on.
-        state.recorder.grants_checked(record.clone());
+        self.world.recorder.grants_checked(record.clone());
         let record = record.filter(|record| self.has(record));
-        state.record(at, EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() });
+        self.world.record(EventKind::Enter {
+            hold: id,
+            actor,
+            section,
+            until,
+            is_recorded: record.is_some(),
+        });
         let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
-        state.grants.push(Grant { id, actor, section, until, record, lasts, has_lapsed: false });
+        self.world.grants.push(Grant { id, actor, section, until, record, lasts, has_lapsed: false });
     }
 
     /// The client was granted the section once more, if it is still inside.
-    pub(super) fn extend(&self, id: HoldId, since: Duration, record: Record) {
-        let at = self.now();
-        let mut state = self.state();
-        let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
-        let until = since + self.lease_of(grant.actor);
-        grant.until = until;
+    pub(super) fn extend(&mut self, id: HoldId, since: Duration, record: Record) {
+        let until = since + self.lease_of(id.0);
+        let is_kept = self.has(&record);
+        let lasts = is_kept && self.lasts(&record, until);
+        let world = &mut self.world;
+        let Some(grant) = world.grants.iter_mut().find(|grant| grant.id == id) else { return };
         // Whether the former record still exists now decides whether anybody ended it.
-        let former = grant.record.take();
-        grant.record = self.has(&record).then(|| record.clone());
-        grant.lasts = grant.record.is_some() && self.lasts(&record, until);
-        grant.has_lapsed = false;
+        let former = std::mem::replace(&mut grant.record, is_kept.then(|| record.clone()));
+        (grant.until, grant.lasts, grant.has_lapsed) = (until, lasts, false);
         let (actor, section) = (grant.actor, grant.section);
-        state.recorder.grants_checked(former.into_iter().chain([record]));
-        state.record(at, EventKind::Extended { hold: id, actor, section, until });
-    }
-
-    /// The client leaves the section, if it is still inside.
-    pub(super) fn leave(&self, id: HoldId) {
-        let at = self.now();
-        self.state().leave(id, at, LeftBy::Code);
+        world.recorder.grants_checked(former.into_iter().chain([record]));
+        world.record(EventKind::Extended { hold: id, actor, section, until });
     }
 
     /// Records a fault of a server. Grants that the server loses by it are ended by no client.
-    pub(super) fn record_server_fault(&self, kind: EventKind) {
-        let at = self.now();
-        let mut state = self.state();
-        state.recorder.reached().server |= !state.grants.is_empty();
-        state.record(at, kind);
+    pub(super) fn record_server_fault(&mut self, kind: EventKind) {
+        self.world.recorder.reached().server |= !self.world.grants.is_empty();
+        self.world.record(kind);
         // If most servers keep a grant, which of them lost it by this fault decides who ends it.
-        let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
-        state.recorder.grants_checked(looked_at);
-        let is_kept = |grant: &Grant| grant.record.is_some();
-        let before: Vec<bool> = state.grants.iter().map(is_kept).collect();
-        self.drop_lost_records(&mut state.grants);
-        let lost = state.grants.iter().zip(before).filter(|(grant, before)| *before && !is_kept(grant));
-        let losers: Vec<Actor> = lost.map(|(grant, _)| grant.actor).collect();
-        for actor in losers {
-            state.actor(actor).lost_lease = true;
+        let grants = self.world.grants.iter();
+        let looked_at: Vec<Record> = grants.filter_map(|grant| grant.record.clone()).collect();
+        self.world.recorder.grants_checked(looked_at);
+        for actor in self.drop_lost_records() {
+            self.world.actor(actor).lost_lease = true;
             if self.is_for_texts() {
-                state.record(at, EventKind::Lapsed { actor });
+                self.world.record(EventKind::Lapsed { actor });
             }
         }
     }
 
-    /// The ends of leases, and of the servers' records of grants, while time moved.
-    pub(super) fn ends_of_grants(
-        &self,
-        grants: &mut [Grant],
-        from: Duration,
-        to: Duration,
-    ) -> Vec<EventKind> {
+    /// The ends of leases, and of the servers' records of grants, while time moved from then to now.
+    pub(super) fn ends_of_grants(&mut self, from: Duration) -> Vec<EventKind> {
+        let to = self.world.now;
+        let mut grants = std::mem::take(&mut self.world.grants);
         let end = |grant: &mut Grant| {
             let (actor, is_kept) = (grant.actor, self.is_seen_kept(grant));
             let is_lapse = self.is_for_texts() && grant.record.is_some() && !is_kept;
@@ -109,12 +96,14 @@ impl Simulation {
                 (is_lapse && !has_lapsed).then_some(EventKind::Lapsed { actor })
             }
         };
-        grants.iter_mut().filter_map(end).collect()
+        let ends = grants.iter_mut().filter_map(end).collect();
+        self.world.grants = grants;
+        ends
     }
 
     /// Whether events are recorded that only texts need. Real servers are not asked for them.
     fn is_for_texts(&self) -> bool {
-        self.recording == Recording::Full && self.real_time.get().is_none()
+        self.recording == Recording::Full && self.real_time.is_none()
     }
 
     /// Whether the servers keep a grant for more than the instant at which a key ends.
@@ -125,12 +114,18 @@ impl Simulation {
         self.has(record) && left.is_none_or(|left| left > AN_INSTANT)
     }
 
-    /// Forgets the records that no server has any more, and looks how long the others last.
-    fn drop_lost_records(&self, grants: &mut [Grant]) {
-        for grant in grants {
-            grant.record.take_if(|record| !self.has(record));
+    /// Forgets the records that no server has any more, and looks how long the others last. Returns
+    /// whose records are gone now.
+    fn drop_lost_records(&mut self) -> Vec<Actor> {
+        let mut losers = Vec::new();
+        let mut grants = std::mem::take(&mut self.world.grants);
+        for grant in &mut grants {
+            let lost = grant.record.take_if(|record| !self.has(record));
+            losers.extend(lost.map(|_| grant.actor));
             grant.lasts &= grant.record.as_ref().is_some_and(|record| self.lasts(record, grant.until));
         }
+        self.world.grants = grants;
+        losers
     }
 
     /// Whether a record that exists stays there until then, if nobody changes it. This is not known
@@ -139,7 +134,7 @@ impl Simulation {
         if matches!(record, Record::Majority(..)) || self.config.faults.server_drift_ppm != 0 {
             return true;
         }
-        let left = until.saturating_sub(self.now());
+        let left = until.saturating_sub(self.world.now);
         self.read(0, |data| data.ttl(record.key())).flatten().is_none_or(|ttl| ttl >= left)
     }
 
@@ -163,73 +158,46 @@ impl Simulation {
         }
     }
 
-    /// A resource accepts a write of a client: its last command that ran.
-    pub(super) fn accept(&self, actor: Actor, resource: &'static str, token: i64) {
-        let nth = self.state().actor(actor).last_run;
-        self.record(EventKind::Accepted { actor, resource, token, nth });
-    }
-
-    /// A request is sent. If it is this release, the actor leaves its section.
-    pub(super) fn before_send(&self, release: Option<HoldId>) {
-        if let Some(id) = release {
-            let at = self.now();
-            self.state().leave(id, at, LeftBy::Release);
-        }
-    }
-
-    /// To be called right before a command of this actor runs.
-    pub(super) fn before_command(&self, actor: Actor, release: Option<HoldId>) {
-        self.before_send(release);
-        let at = self.now();
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        if release.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
-            state.recorder.reached().contention = true;
+    /// To be called right before a command of this actor runs. If it is this release, the actor
+    /// leaves its section.
+    pub(super) fn before_command(&mut self, actor: Actor, release: Option<HoldId>) {
+        self.world.before_send(release);
+        let world = &mut self.world;
+        if release.is_none() && world.grants.iter().any(|grant| grant.actor != actor) {
+            world.recorder.reached().contention = true;
         }
         // If a grant expired since time moved, no client ended it.
-        if std::mem::replace(&mut state.looked_at, at) != at {
-            self.drop_lost_records(&mut state.grants);
+        if std::mem::replace(&mut world.looked_at, world.now) != world.now {
+            self.drop_lost_records();
         }
-        if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
-            state.recorder.reached().skew = true;
-        }
+        let ActorState { skew_ms, drift_ppm, .. } = *self.world.actor(actor);
+        self.world.recorder.reached().skew |= (skew_ms, drift_ppm) != (0, 0);
     }
 
     /// To be called right after a command: records each unexpired grant that the servers lost by
     /// it.
-    pub(crate) fn after_command(&self, by: Actor) {
-        let mut state = self.state();
-        state.note_run(by);
+    pub(crate) fn after_command(&mut self, by: Actor) {
+        self.world.note_run(by);
         if self.config.judges_commands {
-            state.recorder.command_ordered();
+            self.world.recorder.command_ordered();
         }
-        if state.grants.is_empty() {
+        if self.world.grants.is_empty() {
             return;
         }
-        let at = self.now();
+        let mut grants = std::mem::take(&mut self.world.grants);
+        let changed = self.world.changed_by_last(&grants);
         // If most servers keep a grant, who ends it depends on which of them each client has
         // changed, its holder included. If a key has several members, it is gone with the last of
         // them. Otherwise the footprint of the command says enough.
-        let last = state.history().footprints.last();
-        let is_changed = |grant: &Grant| {
-            let servers = last.into_iter().flat_map(|footprint| &footprint.servers);
-            grant
-                .record
-                .as_ref()
-                .is_some_and(|record| servers.into_iter().any(|(_, print)| changes(print, record)))
-        };
-        let changed: Vec<bool> = state.grants.iter().map(is_changed).collect();
-        let records = state.grants.iter().zip(&changed).filter_map(|(grant, &is_changed)| {
-            grant
-                .record
-                .clone()
-                .filter(|record| is_changed && matches!(record, Record::Majority(..) | Record::Key(..)))
-        });
-        let looked_at: Vec<Record> = records.collect();
-        state.recorder.grants_checked(looked_at);
+        let records = grants.iter().zip(&changed).filter(|(_, is_changed)| **is_changed);
+        let records = records.filter_map(|(grant, _)| grant.record.clone());
+        let looked_at = records.filter(|record| matches!(record, Record::Majority(..) | Record::Key(..)));
+        self.world.recorder.grants_checked(looked_at);
         let mut events = Vec::new();
-        for (grant, is_changed) in state.grants.iter_mut().zip(changed).filter(|(grant, _)| at < grant.until)
-        {
+        for (grant, is_changed) in grants.iter_mut().zip(changed) {
+            if grant.until <= self.world.now {
+                continue;
+            }
             let (holder, Some(record)) = (grant.actor, &grant.record) else { continue };
             let is_ended = !self.has(record);
             let lasted = grant.lasts;
@@ -249,7 +217,8 @@ impl Simulation {
                 events.push(EventKind::Shortened { holder, by });
             }
         }
-        events.into_iter().for_each(|event| state.record(at, event));
+        self.world.grants = grants;
+        events.into_iter().for_each(|event| self.world.record(event));
     }
 
     /// How long the grants of an actor last.
@@ -258,12 +227,34 @@ impl Simulation {
     }
 }
 
-impl State {
-    pub(super) fn leave(&mut self, id: HoldId, at: Duration, by: LeftBy) {
+impl World {
+    /// The client leaves the section, if it is still inside.
+    pub(super) fn leave(&mut self, id: HoldId, by: LeftBy) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
             self.recorder.grants_checked(record);
-            self.record(at, EventKind::Leave { hold: id, actor, section, by });
+            self.record(EventKind::Leave { hold: id, actor, section, by });
         }
+    }
+
+    /// A request is sent. If it is this release, the actor leaves its section.
+    pub(super) fn before_send(&mut self, release: Option<HoldId>) {
+        release.into_iter().for_each(|id| self.leave(id, LeftBy::Release));
+    }
+
+    /// A resource accepts a write of a client: its last command that ran.
+    pub(super) fn accept(&mut self, actor: Actor, resource: &'static str, token: i64) {
+        let nth = self.actor(actor).last_run;
+        self.record(EventKind::Accepted { actor, resource, token, nth });
+    }
+
+    /// Which of the grants the last step has changed on servers.
+    fn changed_by_last(&self, grants: &[Grant]) -> Vec<bool> {
+        let last = self.history().footprints.last();
+        let is_changed = |record: &Record| {
+            let servers = last.into_iter().flat_map(|footprint| &footprint.servers);
+            servers.into_iter().any(|(_, print)| changes(print, record))
+        };
+        grants.iter().map(|grant| grant.record.as_ref().is_some_and(is_changed)).collect()
     }
 }

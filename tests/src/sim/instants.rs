@@ -16,13 +16,12 @@ impl Simulation {
     /// times to live, what the code distinguishes, and the millisecond before or after each.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
-        let now = self.now();
-        let state = self.state();
-        let grants = state.grants.iter().map(|grant| grant.until);
-        let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
+        let now = self.world.now;
+        let world = &self.world;
+        let grants = world.grants.iter().map(|grant| grant.until);
+        let ends = grants.chain(world.outages.iter().map(|&(_, until)| until));
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
-        let distinguished: Vec<Duration> = self.distinguished(&state.times).collect();
-        drop(state);
+        let distinguished: Vec<Duration> = self.distinguished(&world.times).collect();
         for (server, clock) in self.clocks.iter().enumerate() {
             // If a deadline was reached in this millisecond, the instant after it is still to come.
             let shown = clock.now();

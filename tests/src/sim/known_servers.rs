@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash};
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use emulator::{Data, DirectConnection, Emulator, Footprint, Snapshot, Timestamp};
 use foldhash::quality::FixedState;
@@ -64,11 +64,9 @@ struct Transition {
     messages: Vec<((Actor, usize), Vec<u8>)>,
 }
 
-/// A server of an execution.
+/// What runs the deeds of a server that are not known.
 #[derive(Default)]
-pub(super) struct Place {
-    /// `None` in an execution in which all servers run.
-    state: Option<ServerState>,
+pub(super) struct Engine {
     /// The footprint of its last deed.
     footprint: Arc<Footprint>,
     /// The snapshot that its emulator has. `None` if that comes from another execution.
@@ -99,10 +97,12 @@ impl KnownServers {
         state.subscribers.map_or(&[], |place| &self.subscribers[place])
     }
 
-    /// The state with these subscribers in place of its own.
-    fn with_subscribers(&mut self, state: ServerState, subscribers: Vec<Subscriber>) -> ServerState {
+    /// Changes the subscribers of a server in this state.
+    fn change_subscribers(&mut self, state: &mut ServerState, change: impl FnOnce(&mut Vec<Subscriber>)) {
+        let mut subscribers = self.subscribers(*state).to_vec();
+        change(&mut subscribers);
         let place = (!subscribers.is_empty()).then(|| self.subscribers.insert_full(subscribers.into()).0);
-        ServerState { subscribers: place, ..state }
+        state.subscribers = place;
     }
 
     /// The number of known deeds.
@@ -112,33 +112,17 @@ impl KnownServers {
 }
 
 impl Simulation {
-    fn places(&self) -> MutexGuard<'_, Vec<Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The states of all servers. Empty in an execution in which all servers run.
-    pub(super) fn server_states(&self) -> Vec<ServerState> {
-        self.places().iter().filter_map(|place| place.state).collect()
-    }
-
     /// Another execution left behind what the emulators hold.
     pub(super) fn forget_emulators(&mut self) {
-        for place in self.places.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            place.loaded = None;
-            place.listeners.clear();
-        }
-    }
-
-    /// Continues with these states.
-    pub(super) fn set_server_states(&self, states: &[ServerState]) {
-        for (place, &state) in self.places().iter_mut().zip(states) {
-            place.state = Some(state);
+        for engine in &mut self.engines {
+            engine.loaded = None;
+            engine.listeners.clear();
         }
     }
 
     /// Brings the servers to the state in which every execution begins: empty ones, or those of
     /// snapshots with their digests.
-    pub(crate) fn begin_with(&self, snapshots: &[(Arc<Snapshot>, u64)]) {
+    pub(crate) fn begin_with(&mut self, snapshots: &[(Arc<Snapshot>, u64)]) {
         let Some(learned) = self.learned() else {
             let servers = self.emulators().zip(snapshots);
             return servers.for_each(|(emulator, (snapshot, _))| emulator.restore(snapshot));
@@ -148,44 +132,43 @@ impl Simulation {
             Some((snapshot, digest)) => known.servers.place_of(*digest, || snapshot.clone()),
             None => known.servers.empty(),
         };
-        let states: Vec<ServerState> = (0..self.servers.len())
-            .map(|server| ServerState { snapshot: state_of(server), subscribers: None })
+        let states = (0..self.servers.len())
+            .map(|server| Some(ServerState { snapshot: state_of(server), subscribers: None }))
             .collect();
         drop(known);
-        self.set_server_states(&states);
+        self.world.servers = states;
     }
 
     /// Lets a server do something, as far as that is known. `None` if it has to run: its emulator
     /// then has its state, and [`Simulation::learn_deed`] is to follow.
-    pub(super) fn repeat_deed(&self, server: usize, deed: u64) -> Option<Value> {
-        let known = self.learned()?.known();
-        let mut places = self.places();
-        let place = &mut places[server];
-        let state = place.state?;
+    pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Value> {
+        let known = self.clients.learned()?.known();
+        let engine = &mut self.engines[server];
+        let state = self.world.servers[server]?;
         let deed = (state, self.clocks[server].now(), deed);
         if let Some(transition) = known.servers.transitions.get(&deed).cloned() {
-            place.state = Some(transition.next);
-            place.footprint = transition.footprint.clone();
-            drop((known, places));
+            self.world.servers[server] = Some(transition.next);
+            engine.footprint = transition.footprint.clone();
+            drop(known);
             self.hear_all(&transition.messages);
             return Some(transition.reply.clone());
         }
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let subscribers = known.servers.subscribers(state);
-        if place.loaded == Some(state.snapshot) && subscribers.is_empty() {
+        if engine.loaded == Some(state.snapshot) && subscribers.is_empty() {
             return None;
         }
-        if place.loaded.is_none() || !subscribers.is_empty() {
+        if engine.loaded.is_none() || !subscribers.is_empty() {
             emulator.reset(self.clocks[server].clone());
         }
         // They subscribe to an empty server. Otherwise they would run what is due there.
         for (actor, nth, channel) in subscribers {
             let mut connection = emulator.connection();
             connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
-            place.listeners.push(((*actor, *nth), connection));
+            engine.listeners.push(((*actor, *nth), connection));
         }
         emulator.restore(&known.servers.snapshots[state.snapshot]);
-        place.loaded = Some(state.snapshot);
+        engine.loaded = Some(state.snapshot);
         None
     }
 
@@ -199,10 +182,10 @@ impl Simulation {
 
     /// The session on which a connection to a known server subscribes. It is not that of the
     /// client: the server is told of its subscribers when something runs there.
-    pub(super) fn subscribing(&self, server: usize, subscriber: (Actor, usize)) -> Option<Session> {
+    pub(super) fn subscribing(&mut self, server: usize, subscriber: (Actor, usize)) -> Option<Session> {
         self.learned()?;
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
-        let listeners = &mut self.places()[server].listeners;
+        let listeners = &mut self.engines[server].listeners;
         let own = listeners.iter().position(|(of, _)| *of == subscriber);
         let own = own.map(|place| OnceLock::from(listeners.remove(place).1));
         Some(Session::over(emulator, own.unwrap_or_default()))
@@ -212,7 +195,7 @@ impl Simulation {
     /// it left behind, is more than a snapshot has, the execution means nothing. It has to run with
     /// servers that run everything. A session that was opened for it closes.
     pub(super) fn learn_deed(
-        &self,
+        &mut self,
         server: usize,
         deed: u64,
         reply: Option<&Value>,
@@ -221,23 +204,20 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let footprint = Arc::new(emulator.footprint());
         drop(session);
-        let mut places = self.places();
-        let place = &mut places[server];
-        place.footprint = footprint.clone();
-        let (Some(learned), Some(state)) = (self.learned(), place.state) else {
-            drop(places);
+        let engine = &mut self.engines[server];
+        engine.footprint = footprint.clone();
+        let (Some(learned), Some(state)) = (self.clients.learned(), self.world.servers[server]) else {
             return self.hear_from(server);
         };
         let mut messages = Vec::new();
         let mut is_complete = true;
-        for (to, connection) in std::mem::take(&mut place.listeners) {
+        for (to, connection) in std::mem::take(&mut engine.listeners) {
             let (arrived, is_closed) = arrived(&connection);
             messages.extend(arrived.into_iter().map(|message| (to, message)));
             is_complete &= !is_closed || connection.is_hung_up();
         }
         let Some(reply) = reply.filter(|_| is_complete && emulator.is_snapshot_complete()) else {
-            drop(places);
-            return self.stop(Lack::NoSnapshot);
+            return self.world.stop(Lack::NoSnapshot);
         };
         let mut known = learned.known();
         let snapshot = emulator.snapshot();
@@ -247,53 +227,42 @@ impl Simulation {
         let next = ServerState { snapshot, ..state };
         let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
         known.servers.transitions.insert((state, self.clocks[server].now(), deed), Arc::new(transition));
-        (place.state, place.loaded) = (Some(next), Some(snapshot));
-        drop((known, places));
+        (self.world.servers[server], engine.loaded) = (Some(next), Some(snapshot));
+        drop(known);
         self.hear_all(&messages);
     }
 
     /// A server that is known has one more subscriber. Returns what that touches there.
-    pub(super) fn add_subscriber(&self, server: usize, subscriber: Subscriber) -> Option<Arc<Touches>> {
-        let mut known = self.learned()?.known();
+    pub(super) fn add_subscriber(&mut self, server: usize, subscriber: Subscriber) -> Option<Arc<Touches>> {
+        let mut known = self.clients.learned()?.known();
         let touches = known.servers.touches.entry(subscriber.2.clone());
         let touches = touches.or_insert_with_key(|channel| Arc::new(Touches::of(channel))).clone();
-        self.change_subscribers(&mut known.servers, server, |subscribers| {
-            if !subscribers.contains(&subscriber) {
-                subscribers.push(subscriber);
-            }
-        });
+        if let Some(state) = &mut self.world.servers[server] {
+            known.servers.change_subscribers(state, |subscribers| {
+                if !subscribers.contains(&subscriber) {
+                    subscribers.push(subscriber);
+                }
+            });
+        }
         Some(touches)
     }
 
     /// These connections to a server are no longer subscribed.
-    pub(super) fn remove_subscribers(&self, server: usize, is_meant: impl Fn(Actor, usize) -> bool) {
-        if let Some(learned) = self.learned() {
-            self.change_subscribers(&mut learned.known().servers, server, |subscribers| {
+    pub(super) fn remove_subscribers(&mut self, server: usize, is_meant: impl Fn(Actor, usize) -> bool) {
+        if let (Some(learned), Some(state)) = (self.clients.learned(), &mut self.world.servers[server]) {
+            learned.known().servers.change_subscribers(state, |subscribers| {
                 subscribers.retain(|&(actor, nth, _)| !is_meant(actor, nth));
             });
         }
     }
 
-    fn change_subscribers(
-        &self,
-        known: &mut KnownServers,
-        server: usize,
-        change: impl FnOnce(&mut Vec<Subscriber>),
-    ) {
-        let state = &mut self.places()[server].state;
-        if let Some(state) = state {
-            let mut subscribers = known.subscribers(*state).to_vec();
-            change(&mut subscribers);
-            *state = known.with_subscribers(*state, subscribers);
-        }
-    }
-
     /// Lets an emulator do something that no client asked for, and records what that touches.
-    pub(super) fn on_server(&self, server: usize, deed: impl Hash, act: impl FnOnce(&Emulator)) {
+    pub(super) fn on_server(&mut self, server: usize, deed: impl Hash, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
+            let emulator = emulator.clone();
             let deed = FixedState::default().hash_one(deed);
             if self.repeat_deed(server, deed).is_none() {
-                act(emulator);
+                act(&emulator);
                 self.learn_deed(server, deed, Some(&Value::Nil), None);
             }
             self.note_footprint(server);
@@ -303,7 +272,7 @@ impl Simulation {
     /// Reads the data of a server. `None` if the server is real.
     pub(super) fn read<R>(&self, server: usize, read: impl FnOnce(Data<'_>) -> R) -> Option<R> {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
-        let state = self.places()[server].state;
+        let state = self.world.servers[server];
         let (Some(learned), Some(state)) = (self.learned(), state) else { return Some(emulator.read(read)) };
         let snapshot = learned.known().servers.snapshots[state.snapshot].clone();
         Some(read(snapshot.at(self.clocks[server].now())))
@@ -312,31 +281,30 @@ impl Simulation {
     /// The footprint of what a server has just done. `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
-            Server::Emulator(_) => Some(self.places()[server].footprint.clone()),
+            Server::Emulator(_) => Some(self.engines[server].footprint.clone()),
             Server::Redis(_) => None,
         }
     }
 
     /// A server has just done something with this footprint, that no step asked for.
-    pub(super) fn set_footprint(&self, server: usize, footprint: Arc<Footprint>) {
-        self.places()[server].footprint = footprint;
+    pub(super) fn set_footprint(&mut self, server: usize, footprint: Arc<Footprint>) {
+        self.engines[server].footprint = footprint;
     }
 
     /// A copy of what a server in this process holds.
     pub(super) fn snapshot(&self, server: usize) -> Option<Arc<Snapshot>> {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
-        let state = self.places()[server].state;
-        Some(match (self.learned(), state) {
+        Some(match (self.learned(), self.world.servers[server]) {
             (Some(learned), Some(state)) => learned.known().servers.snapshots[state.snapshot].clone(),
             _ => Arc::new(emulator.snapshot()),
         })
     }
 
     /// Records what a server has just touched, if a step is being taken.
-    pub(crate) fn note_footprint(&self, server: usize) {
-        let is_in_step = self.state().recorder.is_in_step();
-        if is_in_step && let Some(footprint) = self.footprint(server) {
-            self.state().recorder.server_access(server, footprint);
+    pub(crate) fn note_footprint(&mut self, server: usize) {
+        if self.world.recorder.is_in_step()
+            && let Some(footprint) = self.footprint(server) {
+            self.world.recorder.server_access(server, footprint);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::learned::{Key, Lack, Learned, Timer};
 use super::timer_cache::CodeId;
-use super::{ActorState, Simulation};
+use super::{ActorState, Simulation, World};
 use crate::actor::Actor;
 use crate::live::End;
 use crate::trace::EventKind;
@@ -22,6 +22,16 @@ pub(crate) enum Clients {
     Learned(Learned),
 }
 
+impl Clients {
+    /// Everything that is known of clients and servers. `None` if all of them run.
+    pub(super) fn learned(&self) -> Option<&Learned> {
+        match self {
+            Clients::Tasks => None,
+            Clients::Teachers(learned) | Clients::Learned(learned) => Some(learned),
+        }
+    }
+}
+
 /// This client reached a local state in which it has not been seen, or it is not known when its
 /// next timer fires.
 #[derive(Debug)]
@@ -30,8 +40,8 @@ pub(crate) struct Unknown(pub(crate) Actor);
 impl Simulation {
     /// The code of an actor, its name and its local state.
     pub(crate) fn key(&self, actor: Actor) -> Key {
-        let state = self.state();
-        self.key_of(&state.actors[state.idx(actor)])
+        let world = &self.world;
+        self.key_of(&world.actors[world.idx(actor)])
     }
 
     fn key_of(&self, client: &ActorState) -> Key {
@@ -41,7 +51,7 @@ impl Simulation {
     /// The key of an actor if its turn begins now.
     fn next_key(&self, actor: Actor) -> Key {
         let (code, actor, state) = self.key(actor);
-        (code, actor, state.in_turn(self.now()))
+        (code, actor, state.in_turn(self.world.now))
     }
 
     pub(super) fn code_of(&self, actor: Actor) -> CodeId {
@@ -49,88 +59,54 @@ impl Simulation {
     }
 
     /// Gives learned clients their turns until none is awake.
-    pub(crate) fn run_learned(&self, learned: &Learned, polls_max: u64) -> Result<(), Unknown> {
+    pub(crate) fn run_learned(&mut self, learned: &Learned, polls_max: u64) -> Result<(), Unknown> {
         loop {
             let Some(actor) = self.next_awake() else { return Ok(()) };
             let turn = learned.turn(&self.next_key(actor)).ok_or(Unknown(actor))?;
-            self.state().woken.retain(|&other| other != actor);
-            let mut state = self.state();
-            let client = state.actor(actor);
+            self.world.woken.retain(|&other| other != actor);
+            let client = self.world.actor(actor);
             client.spawned = client.spawned.saturating_add_signed(turn.tasks);
-            drop(state);
             self.perform_turn(actor, &turn, polls_max);
         }
     }
 
     /// The learned client whose turn is next. It stays awake.
-    fn next_awake(&self) -> Option<Actor> {
+    fn next_awake(&mut self) -> Option<Actor> {
         loop {
-            let actor = *self.state().woken.first()?;
+            let actor = *self.world.woken.first()?;
             // The tasks that its code spawned run on while its process stands still.
-            let is_known = self.state().actor(actor).spawned == 0;
-            let can_run = self.state().can_run(actor);
-            if can_run && !(is_known && self.stands_still(actor)) {
+            let is_known = self.world.actor(actor).spawned == 0;
+            let can_run = self.world.can_run(actor);
+            if can_run && !(is_known && self.world.stands_still(actor)) {
                 return Some(actor);
             }
-            self.state().woken.remove(0);
+            self.world.woken.remove(0);
         }
     }
 
     /// Everything that is known of clients and servers. `None` if all of them run.
     pub(super) fn learned(&self) -> Option<&Learned> {
-        match &self.clients {
-            Clients::Tasks => None,
-            Clients::Teachers(learned) | Clients::Learned(learned) => Some(learned),
-        }
-    }
-
-    /// The execution ends, and means nothing.
-    pub(crate) fn stop(&self, lack: Lack) {
-        let mut state = self.state();
-        (state.lack, state.is_endless) = (Some(lack), true);
-    }
-
-    /// Records the end of a client's code.
-    pub(crate) fn end_client(&self, actor: Actor, end: &End) {
-        let at = self.now();
-        match end.clone() {
-            End::Done(value) => self.state().actor(actor).result = Some(value),
-            End::Error(error) if self.state().may_give_up(actor, at) => {
-                self.record(EventKind::GaveUp { actor, error });
-            }
-            End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
-        }
-        // Executions that differ in nothing else continue equally.
-        self.state().actor(actor).forget_leases();
-    }
-
-    /// Records that an actor has ended, for whatever reason.
-    pub(crate) fn finish_client(&self, actor: Actor) {
-        let mut state = self.state();
-        state.actor(actor).is_finished = true;
-        if !state.actor(actor).is_crashed {
-            state.note_end(self.now(), actor);
-        }
-        self.quiescence.note_activity();
+        self.clients.learned()
     }
 
     /// Ends a client whose code does not run to its end, and drops what that holds.
-    pub(crate) fn drop_client(&self, actor: Actor) {
-        if self.state().actor(actor).is_finished {
+    pub(crate) fn drop_client(&mut self, actor: Actor) {
+        if self.world.actor(actor).is_finished {
             return;
         }
-        let gates = self.state().gates.len();
-        for gate in (0..gates).filter(|&gate| self.state().gates[gate].actor == actor) {
-            self.withdraw(gate);
+        for gate in 0..self.world.gates.len() {
+            if self.world.gates[gate].actor == actor {
+                self.withdraw(gate);
+            }
         }
-        self.state().end_operations(actor);
-        self.finish_client(actor);
+        self.world.end_operations(actor);
+        self.world.finish_client(actor);
     }
 
     /// Moves time to `until`, and gives learned clients their turns when their timers fire. If
     /// `stops_at` is given, it ends when the activity is no longer this.
     pub(crate) fn move_learned(
-        &self,
+        &mut self,
         learned: &Learned,
         until: Duration,
         stops_at: Option<u64>,
@@ -138,7 +114,7 @@ impl Simulation {
     ) -> Result<(), Unknown> {
         for _ in 0..FIRED_MAX {
             self.run_learned(learned, polls_max)?;
-            if stops_at.is_some_and(|before| before != self.quiescence.activity()) {
+            if stops_at.is_some_and(|before| before != self.world.activity) {
                 return Ok(());
             }
             let Some((at, actors)) = self.next_timer(learned, until)? else {
@@ -146,9 +122,9 @@ impl Simulation {
                 return Ok(());
             };
             self.set_time(at);
-            actors.into_iter().for_each(|actor| self.state().wake(actor));
+            actors.into_iter().for_each(|actor| self.world.wake(actor));
         }
-        self.stop(Lack::UnknownState);
+        self.world.stop(Lack::UnknownState);
         Ok(())
     }
 
@@ -158,12 +134,11 @@ impl Simulation {
         learned: &Learned,
         until: Duration,
     ) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
-        let now = self.now();
-        let state = self.state();
-        let can_run = state.actors.iter().filter(|client| state.can_run(client.actor));
+        let now = self.world.now;
+        let world = &self.world;
+        let can_run = world.actors.iter().filter(|client| world.can_run(client.actor));
         let mut clients: Vec<(u64, Key)> =
             can_run.map(|client| (client.latest_turn, self.key_of(client))).collect();
-        drop(state);
         // If timers fire together, the first to be armed is the first to fire.
         clients.sort_unstable();
         let mut next: Option<(Duration, Vec<Actor>)> = None;
@@ -188,5 +163,32 @@ impl Simulation {
             Some((before, actor)) if before < needed => Err(Unknown(actor)),
             _ => Ok(next),
         }
+    }
+}
+
+impl World {
+    /// The execution ends, and means nothing.
+    pub(crate) fn stop(&mut self, lack: Lack) {
+        (self.lack, self.is_endless) = (Some(lack), true);
+    }
+
+    /// Records the end of a client's code.
+    pub(super) fn end_client(&mut self, actor: Actor, end: &End) {
+        match end.clone() {
+            End::Done(value) => self.actor(actor).result = Some(value),
+            End::Error(error) if self.may_give_up(actor) => self.record(EventKind::GaveUp { actor, error }),
+            End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
+        }
+        // Executions that differ in nothing else continue equally.
+        self.actor(actor).forget_leases();
+    }
+
+    /// Records that an actor has ended, for whatever reason.
+    pub(super) fn finish_client(&mut self, actor: Actor) {
+        self.actor(actor).is_finished = true;
+        if !self.actor(actor).is_crashed {
+            self.note_end(actor);
+        }
+        self.activity += 1;
     }
 }

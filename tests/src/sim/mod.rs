@@ -1,4 +1,9 @@
-//! The state that the clients of one execution share: gates, servers, time, and the history.
+//! One execution: its world, and what carries that on.
+//!
+//! The world (`World`) is plain data: how far each client is, what waits at its gates, in which
+//! states the servers are, the time, the history. A copy of it is a place from which an execution can
+//! continue. The rest of a simulation is alike in all executions, or can be had again: servers that
+//! run what is not known of them, clients whose code runs, and memory of both.
 
 mod server;
 mod real_time;
@@ -9,7 +14,7 @@ mod probes;
 mod retries;
 mod session;
 mod gate;
-mod state;
+mod world;
 mod shared_list;
 mod learned;
 mod learned_clients;
@@ -17,7 +22,6 @@ mod turns;
 mod told;
 mod subscriptions;
 mod known_servers;
-mod saved;
 mod checkpoints;
 mod details;
 mod serve;
@@ -25,30 +29,28 @@ mod instants;
 mod holds;
 mod server_faults;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Clock, Emulator, Timestamp};
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
-use crate::live::{Live, Quiescence, Terms, Told};
+use crate::live::{Live, Quiescence, Request, Terms, Told};
 use crate::render::script_name;
 use crate::trace::{EventKind, HoldId, LeftBy, Struck};
 
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage};
-use known_servers::Place;
+use known_servers::Engine;
 pub(crate) use learned::{Difference, Key, Lack, Learned, Timer};
 pub(crate) use learned_clients::{Clients, Unknown};
 pub(crate) use real_time::RealTime;
 pub(crate) use retries::{Livelock, Retry, Tries};
-pub(crate) use saved::Saved;
 pub use server::Server;
 pub(crate) use server::connect;
 pub(crate) use shared_list::SharedList;
-pub(crate) use state::{ActorState, State};
+pub(crate) use world::{ActorState, World};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
@@ -86,27 +88,25 @@ pub(crate) struct SimulationConfig {
     pub(crate) judges_commands: bool,
 }
 
-/// The state that the clients of one execution share.
+/// One execution: its world, and what carries that on.
 pub(crate) struct Simulation {
+    pub(crate) world: World,
     pub(crate) servers: Vec<Server>,
     /// The clocks of the emulators among the servers.
     clocks: Vec<Clock>,
+    engines: Vec<Engine>,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) config: SimulationConfig,
     pub(crate) recording: Recording,
     /// Real time, if the server is real.
-    pub(crate) real_time: OnceLock<RealTime>,
+    pub(crate) real_time: Option<RealTime>,
     /// The timers that are known. `None` if time cannot move while a client has a request to send.
     pub(crate) timers: Option<ScenarioTimers>,
     pub(crate) clients: Clients,
-    /// The places from which the next execution can continue, if it will.
-    checkpoints: Mutex<Option<Checkpoints>>,
-    places: Mutex<Vec<Place>>,
     /// The clients whose code runs. `None` if no code runs.
     pub(crate) live: Option<Arc<Live>>,
-    /// The time in nanoseconds, if no code runs.
-    time: AtomicU64,
-    state: Mutex<State>,
+    /// The places from which the next execution can continue, if it will.
+    pub(crate) checkpoints: Option<Checkpoints>,
 }
 
 /// The clock of a server without a runtime.
@@ -125,35 +125,28 @@ impl Simulation {
         timers: Option<ScenarioTimers>,
         clients: Clients,
         checkpoints: Option<Checkpoints>,
-    ) -> Arc<Simulation> {
+    ) -> Simulation {
         let is_learned = matches!(clients, Clients::Learned(..));
         let clock = || if is_learned { start_clock() } else { Clock::tokio().skewed(AFTER_EPOCH_MS) };
-        let clocks: Vec<Clock> = servers.iter().map(|_| clock()).collect();
         let actors = (0..config.terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
-        let state = State { actors, ..State::default() };
-        let live = (!is_learned).then(|| Live::new(quiescence.clone(), config.terms.clone(), START));
-        let (real_time, state) = (OnceLock::new(), Mutex::new(state));
-        let (time, checkpoints) = (AtomicU64::new(0), Mutex::new(checkpoints));
-        let places = Mutex::new(servers.iter().map(|_| Place::default()).collect());
         let sim = Simulation {
+            world: World { actors, servers: vec![None; servers.len()], ..World::default() },
+            clocks: servers.iter().map(|_| clock()).collect(),
+            engines: servers.iter().map(|_| Engine::default()).collect(),
+            live: (!is_learned).then(|| Live::new(quiescence.clone(), config.terms.clone(), START)),
             servers,
-            clocks,
             quiescence,
             config,
             recording,
-            real_time,
+            real_time: None,
             timers,
             clients,
             checkpoints,
-            places,
-            live,
-            time,
-            state,
         };
         if let Clients::Tasks = sim.clients {
             sim.reset();
         }
-        Arc::new(sim)
+        sim
     }
 
     /// The servers in this process.
@@ -173,81 +166,55 @@ impl Simulation {
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn checkpoints(&self) -> MutexGuard<'_, Option<Checkpoints>> {
-        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// True time since the start.
-    pub(crate) fn now(&self) -> Duration {
-        self.live
-            .as_ref()
-            .map_or_else(|| Duration::from_nanos(self.time.load(Ordering::Relaxed)), |live| live.now())
-    }
-
     /// Sets the time of an execution without a runtime.
-    fn set_time(&self, at: Duration) {
-        let by = at.saturating_sub(self.now());
-        self.time.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    fn set_time(&mut self, at: Duration) {
+        let by = at.saturating_sub(self.world.now);
+        self.world.now = at;
         self.clocks.iter().for_each(|clock| clock.advance(by));
     }
 
-    pub(crate) fn record(&self, kind: EventKind) {
-        let at = self.now();
-        self.state().record(at, kind);
+    /// The runtime has moved time.
+    pub(crate) fn follow_time(&mut self) {
+        self.live.iter().for_each(|live| self.world.now = live.now());
     }
 
     /// Records which actors that ran in the last step may have timers. Their actions depend on the
-    /// time. If it is not known of an actor, `teach` is called first.
-    pub(crate) fn record_timers(&self, teach: impl Fn(Actor)) {
-        let state = self.state();
-        let Some(footprint) = state.history().footprints.last() else { return };
-        let moved = footprint.clients();
-        if !state.recorder.is_in_step() {
-            return;
-        }
-        drop(state);
-        for actor in moved {
-            let nth = actor.0;
-            let known = self.may_have_timer(actor).or_else(|| {
-                teach(actor);
-                self.may_have_timer(actor)
-            });
-            let mut state = self.state();
-            let has_request = state.has_request(actor);
-            let is_ready = state.gates.iter().any(|gate| gate.actor == actor && state.is_awake(gate));
-            let ActorState { local_state, may_wake: could_wake, was_ready, .. } = state.actors[nth];
+    /// time.
+    pub(crate) fn record_timers(&mut self, moved: &[Actor]) {
+        for &actor in moved {
+            let known = self.may_have_timer(actor);
+            let world = &mut self.world;
+            let has_request = world.has_request(actor);
+            let is_ready = world.gates.iter().any(|gate| gate.actor == actor && world.is_awake(gate));
+            let ActorState { local_state, may_wake: could_wake, was_ready, .. } = world.actors[actor.0];
             if known.is_none() {
-                let steps = state.history().steps.len();
-                state.unknown_timers.push(UnknownTimer { steps, actor, local_state });
+                let steps = world.history().steps.len();
+                world.unknown_timers.push(UnknownTimer { steps, actor, local_state });
             }
             let may_wake = known.unwrap_or(true);
             if could_wake || may_wake {
-                state.recorder.time_read();
+                world.recorder.time_read();
             }
             if was_ready != is_ready {
-                state.recorder.readiness_changed(actor);
+                world.recorder.readiness_changed(actor);
             }
             if may_wake && !has_request {
-                state.recorder.timer_awaited();
+                world.recorder.timer_awaited();
             }
-            (state.actors[nth].may_wake, state.actors[nth].was_ready) = (may_wake, is_ready);
+            (world.actors[actor.0].may_wake, world.actors[actor.0].was_ready) = (may_wake, is_ready);
         }
     }
 
     /// Whether an actor may have a timer. If it waits for something other than a reply, or has
     /// tasks that may, it may wait for time.
-    fn may_have_timer(&self, actor: Actor) -> Option<bool> {
-        let state = self.state();
-        let client = &state.actors[state.idx(actor)];
+    pub(crate) fn may_have_timer(&self, actor: Actor) -> Option<bool> {
+        let world = &self.world;
+        let client = &world.actors[world.idx(actor)];
         match &self.timers {
             _ if client.is_crashed => Some(false),
             _ if client.spawned > 0 => Some(true),
-            _ if !state.can_act(actor) => Some(false),
-            _ if !state.has_request(actor) || self.config.terms.response_timeout.is_some() => Some(true),
+            _ if !world.can_act(actor) => Some(false),
+            _ if !world.has_request(actor) || self.config.terms.response_timeout.is_some() => Some(true),
             Some(timers) => timers.get(actor, client.local_state),
             None => Some(false),
         }
@@ -255,116 +222,113 @@ impl Simulation {
 
     /// Forgets the code before the actors. It runs only in some executions, and all have to be
     /// alike.
-    pub(crate) fn forget_preparation(&self, actor: Actor) {
+    pub(crate) fn forget_preparation(&mut self, actor: Actor) {
         // If a task of it still runs, nothing that it does counts.
         self.live.iter().for_each(|live| live.crash(actor));
-        let mut state = self.state();
-        state.recorder.forget_preparation();
-        state.actors.pop();
-        state.gates.clear();
-        (state.n_run, state.n_turns) = (0, 0);
+        let world = &mut self.world;
+        world.recorder.forget_preparation();
+        world.actors.pop();
+        world.gates.clear();
+        (world.n_run, world.n_turns) = (0, 0);
     }
 
-    pub(crate) fn crash(&self, actor: Actor) {
-        let at = self.now();
-        let mut state = self.state();
-        let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
-        inside.into_iter().for_each(|id| state.leave(id, at, LeftBy::Crash));
-        state.recorder.reached().crash = true;
-        state.recorder.client_ran(actor);
+    pub(crate) fn crash(&mut self, actor: Actor) {
+        let world = &mut self.world;
+        let inside: Vec<HoldId> = world.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
+        inside.into_iter().for_each(|id| world.leave(id, LeftBy::Crash));
+        world.recorder.reached().crash = true;
+        world.recorder.client_ran(actor);
         // Oracles may leave out the time that passes after a crash.
-        state.recorder.time_read();
-        let own = (0..state.gates.len()).filter(|&gate| state.gates[gate].actor == actor);
+        world.recorder.time_read();
+        let own = (0..world.gates.len()).filter(|&gate| world.gates[gate].actor == actor);
         let own: Vec<usize> = own.collect();
-        drop(state);
         for &gate in &own {
-            self.note_awaited(gate);
-            self.state().change_gate(gate, GateState::Empty);
+            world.note_awaited(gate);
+            world.change_gate(gate, GateState::Empty);
         }
         // A task that was spawned may outlive the client. The process has no connection any more.
         own.into_iter().for_each(|gate| self.close(gate));
         self.live.iter().for_each(|live| live.crash(actor));
-        self.state().actor(actor).is_crashed = true;
+        self.world.actor(actor).is_crashed = true;
     }
 
-    pub(crate) fn advanced(&self, by: Duration) {
-        let at = self.now();
-        if let Some(real_time) = self.real_time.get() {
-            real_time.wait_until(at, || self.quiescence.is_expired());
+    pub(crate) fn advanced(&mut self, by: Duration) {
+        let now = self.world.now;
+        if let Some(real_time) = &self.real_time {
+            real_time.wait_until(now, || self.quiescence.is_expired());
         }
-        let mut state = self.state();
-        let is_slow = state.gates.iter().any(Gate::is_slow);
-        state.recorder.advanced(at, by, is_slow);
-        for kind in self.ends_of_grants(&mut state.grants, at - by, at) {
-            state.recorder.reached().overrun |= matches!(kind, EventKind::Overrun { .. });
-            state.record(at, kind);
+        let is_slow = self.world.gates.iter().any(Gate::is_slow);
+        self.world.recorder.advanced(now, by, is_slow);
+        for kind in self.ends_of_grants(now - by) {
+            self.world.recorder.reached().overrun |= matches!(kind, EventKind::Overrun { .. });
+            self.world.record(kind);
         }
     }
 
     /// Runs what is due on every server by its clock.
-    pub(crate) fn tick(&self) {
+    pub(crate) fn tick(&mut self) {
         (0..self.servers.len()).for_each(|server| self.on_server(server, "tick", Emulator::tick));
     }
 
     /// Sets the clock of a client.
-    pub(crate) fn set_clock(&self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
-        let mut state = self.state();
-        state.recorder.client_ran(actor);
-        let idx = state.idx(actor);
-        set(&mut state.actors[idx]);
-        let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
-        drop(state);
+    pub(crate) fn set_clock(&mut self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
+        self.world.recorder.client_ran(actor);
+        let client = self.world.actor(actor);
+        set(client);
+        let ActorState { skew_ms, drift_ppm, .. } = *client;
         self.tell(actor, &Told::Clock { skew_ms, drift_ppm });
     }
 
     /// Sets the clock of a server. The clock of a real server cannot be set.
-    pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
+    pub(crate) fn set_server_clock(&mut self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
-        self.state().is_clock_set = true;
+        self.world.is_clock_set = true;
         self.tick();
-        self.state().recorder.clock_set(server);
+        self.world.recorder.clock_set(server);
     }
 
     /// Records a fault that is not a request fault.
-    pub(crate) fn record_fault(&self, fault: Fault) {
+    pub(crate) fn record_fault(&mut self, fault: Fault) {
         let kind = EventKind::Fault { fault, request: None };
-        if fault.target.server().is_none() {
-            return self.record(kind);
+        if fault.target.server().is_some() && !fault.is_setup() {
+            return self.record_server_fault(kind);
         }
-        if fault.is_setup() {
-            self.state().recorder.reached().skew = true;
-            return self.record(kind);
-        }
-        self.record_server_fault(kind);
-    }
-
-    /// Notes that a client reads the time. It does not matter what a task reads that has outlived a
-    /// crashed client.
-    pub(crate) fn note_time_read(&self, actor: Actor) {
-        let mut state = self.state();
-        if !state.actor(actor).is_crashed {
-            state.recorder.time_read();
-        }
+        self.world.recorder.reached().skew |= fault.target.server().is_some();
+        self.world.record(kind);
     }
 
     /// Records the name of a script, for texts that know its SHA1 alone.
-    pub(crate) fn name_script(&self, sha: &str, source: &[u8]) {
+    pub(crate) fn name_script(&mut self, sha: &str, source: &[u8]) {
         if self.recording == Recording::Full {
             let name = script_name(&String::from_utf8_lossy(source));
-            self.state().recorder.script_named(sha, name);
+            self.world.recorder.script_named(sha, name);
         }
     }
 
-    /// Records a fault that struck a request or a message of this actor.
-    pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> Struck) {
-        if self.recording == Recording::Full {
-            self.record(EventKind::Fault { fault, request: Some(request()) });
+    /// Records a fault that struck a request.
+    pub(super) fn record_request_fault(&mut self, gate: usize, fault: Fault, request: &Request) {
+        let struck = (self.recording == Recording::Full).then(|| self.struck(gate, request));
+        self.world.record_request_fault(self.world.gates[gate].actor, fault, struck);
+    }
+}
+
+impl World {
+    /// Notes that a client reads the time. It does not matter what a task reads that has outlived a
+    /// crashed client.
+    fn note_time_read(&mut self, actor: Actor) {
+        if !self.actor(actor).is_crashed {
+            self.recorder.time_read();
+        }
+    }
+
+    /// Records a fault that struck a request or a message of this actor, and that if it is known.
+    fn record_request_fault(&mut self, actor: Actor, fault: Fault, struck: Option<Struck>) {
+        if struck.is_some() {
+            self.record(EventKind::Fault { fault, request: struck });
         }
         let Some(RequestFault { outcome, .. }) = fault.of_request() else { return };
-        let mut state = self.state();
-        let idx = state.idx(actor);
         let is_error = matches!(outcome, RequestOutcome::TimedOut | RequestOutcome::Disconnected);
-        state.actors[idx].got_fault_error |= is_error;
-        state.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
+        self.actor(actor).got_fault_error |= is_error;
+        self.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
     }
 }

@@ -1,7 +1,7 @@
 //! Operations of clients that can be cancelled.
 
 use super::gate::Gate;
-use super::{Simulation, State};
+use super::{Simulation, World};
 use crate::actor::Actor;
 use crate::live::{OperationId, Told};
 
@@ -14,26 +14,26 @@ pub(super) struct Operation {
 
 impl Simulation {
     /// Cancels the latest operation of an actor.
-    pub(crate) fn cancel(&self, actor: Actor) {
-        let id = self.state().operation(actor);
+    pub(crate) fn cancel(&mut self, actor: Actor) {
+        let id = self.world.operation(actor);
         self.cancel_operation(actor, id);
     }
 
     /// Cancels the operation of the request at a gate.
-    pub(crate) fn cancel_request(&self, gate: usize) {
-        let Gate { actor, operation: id, .. } = self.state().gates[gate];
+    pub(crate) fn cancel_request(&mut self, gate: usize) {
+        let Gate { actor, operation: id, .. } = self.world.gates[gate];
         self.cancel_operation(actor, id);
     }
 
-    fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
+    fn cancel_operation(&mut self, actor: Actor, id: Option<OperationId>) {
         if let Some(id) = id {
-            self.state().cancel(id);
+            self.world.cancel(id);
             self.tell(actor, &Told::Cancelled(id));
         }
     }
 }
 
-impl State {
+impl World {
     /// A client begins an operation that can be cancelled.
     pub(super) fn begin_operation(&mut self, id: OperationId) {
         self.operations.push(Operation { id, is_cancelled: false });

@@ -1,6 +1,6 @@
 //! Processes of clients that stand still: nobody polls their tasks.
 
-use super::Simulation;
+use super::{Simulation, World};
 use crate::actor::Actor;
 use crate::live::{Told, Traffic};
 
@@ -15,25 +15,25 @@ pub(crate) struct Pause {
 
 impl Simulation {
     /// Makes the process of an actor stand still.
-    pub(crate) fn pause(&self, actor: Actor) {
+    pub(crate) fn pause(&mut self, actor: Actor) {
         self.stand_still(actor, Pause::default());
     }
 
     /// Makes the processes of these actors stand still until the replies to their requests arrive,
     /// as far as they would stop waiting for them.
-    pub(crate) fn pause_until_replies(&self, actors: impl Iterator<Item = Actor>) {
-        let impatient = actors.filter(|&actor| self.is_impatient(actor));
-        impatient.for_each(|actor| self.stand_still(actor, Pause { awaits_reply: true, ..Pause::default() }));
+    pub(crate) fn pause_until_replies(&mut self, actors: impl Iterator<Item = Actor>) {
+        for actor in actors {
+            if self.is_impatient(actor) {
+                self.stand_still(actor, Pause { awaits_reply: true, ..Pause::default() });
+            }
+        }
     }
 
-    fn stand_still(&self, actor: Actor, pause: Pause) {
-        let mut state = self.state();
-        state.recorder.client_ran(actor);
-        let idx = state.idx(actor);
-        let awaits_reply = pause.awaits_reply;
-        state.actors[idx].pause.get_or_insert(pause).awaits_reply |= awaits_reply;
-        let has_tasks = state.actors[idx].spawned > 0;
-        drop(state);
+    fn stand_still(&mut self, actor: Actor, pause: Pause) {
+        self.world.recorder.client_ran(actor);
+        let client = self.world.actor(actor);
+        client.pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
+        let has_tasks = client.spawned > 0;
         self.live.iter().for_each(|live| live.pause(actor));
         if has_tasks {
             // They run on.
@@ -43,32 +43,30 @@ impl Simulation {
 
     /// Whether an actor may stop waiting for a reply.
     fn is_impatient(&self, actor: Actor) -> bool {
-        let state = self.state();
-        let mut busy = state.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
+        let mut busy = self.world.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
         busy.any(|gate| gate.traffic == Traffic::Bytes || self.config.terms.response_timeout.is_some())
     }
 
     /// Lets the process of an actor go on. Returns whether it stood still, and no longer does.
-    pub(crate) fn resume(&self, actor: Actor) -> bool {
-        let pause = {
-            let mut state = self.state();
-            let (idx, has_request) = (state.idx(actor), state.has_request(actor));
-            state.actors[idx].pause.take_if(|pause| !(pause.awaits_reply && has_request))
-        };
+    pub(crate) fn resume(&mut self, actor: Actor) -> bool {
+        let has_request = self.world.has_request(actor);
+        let pause = &mut self.world.actor(actor).pause;
+        let pause = pause.take_if(|pause| !(pause.awaits_reply && has_request));
         let Some(Pause { is_awake, .. }) = pause else { return false };
         match &self.live {
             Some(live) => live.resume(actor),
-            None if is_awake => self.state().wake(actor),
+            None if is_awake => self.world.wake(actor),
             None => {}
         }
         true
     }
+}
 
+impl World {
     /// Something has woken the code of a client. Whether its process stands still: if it does, the
     /// code runs when it goes on.
-    pub(super) fn stands_still(&self, actor: Actor) -> bool {
-        let mut state = self.state();
-        let pause = state.actor(actor).pause.as_mut();
+    pub(super) fn stands_still(&mut self, actor: Actor) -> bool {
+        let pause = self.actor(actor).pause.as_mut();
         pause.map(|pause| pause.is_awake = true).is_some()
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct BeforeProbes {
     /// A lease has passed since the last client ended.
     after_lease: bool,
     at: Duration,
-    servers: Vec<ServerState>,
+    servers: Vec<Option<ServerState>>,
 }
 
 /// So many probes are remembered. Many executions end in states of their own.
@@ -34,46 +34,46 @@ pub(super) struct Probes {
 impl Simulation {
     /// The state before the probes. `None` if they may depend on more.
     pub(crate) fn before_probes(&self, wanted: u32, after_lease: bool) -> Option<BeforeProbes> {
-        let state = self.state();
-        let is_plain = state.grants.is_empty() && !state.is_clock_set && self.recording == Recording::Lean;
-        drop(state);
+        let world = &self.world;
+        let is_plain = world.grants.is_empty() && !world.is_clock_set && self.recording == Recording::Lean;
         let is_known = matches!(self.clients, Clients::Learned(_)) && is_plain;
         is_known.then(|| BeforeProbes {
             code: self.config.probe_code,
             wanted,
             after_lease,
-            at: self.now(),
-            servers: self.server_states(),
+            at: self.world.now,
+            servers: self.world.servers.clone(),
         })
     }
 
     /// Adds the history of probes that are known. Returns whether they are.
-    pub(crate) fn repeat_probes(&self, before: &BeforeProbes) -> bool {
+    pub(crate) fn repeat_probes(&mut self, before: &BeforeProbes) -> bool {
         let Some(learned) = self.learned() else { return false };
         let Some(probes) = learned.known().servers.probes.get(before).cloned() else { return false };
-        let mut state = self.state();
-        probes.events.iter().for_each(|event| state.recorder.event(event.at, event.kind.clone()));
-        let reached = state.recorder.reached();
+        let world = &mut self.world;
+        probes.events.iter().for_each(|event| world.recorder.event(event.at, event.kind.clone()));
+        let reached = world.recorder.reached();
         *reached = reached.or(probes.reached);
         true
     }
 
     /// The probes begin. Returns the number of events so far, and what was reached.
-    pub(crate) fn begin_probes(&self) -> (usize, Reached) {
-        let mut state = self.state();
-        let events = state.history().events.len();
-        (events, std::mem::take(state.recorder.reached()))
+    pub(crate) fn begin_probes(&mut self) -> (usize, Reached) {
+        let world = &mut self.world;
+        let events = world.history().events.len();
+        (events, std::mem::take(world.recorder.reached()))
     }
 
     /// The probes have ended. Learns what they did, if they did not depend on more.
-    pub(crate) fn end_probes(&self, before: Option<BeforeProbes>, (events, so_far): (usize, Reached)) {
-        let mut state = self.state();
-        let reached = *state.recorder.reached();
-        *state.recorder.reached() = reached.or(so_far);
-        let Some((before, learned)) = before.zip(self.learned()).filter(|_| state.lack.is_none()) else {
+    pub(crate) fn end_probes(&mut self, before: Option<BeforeProbes>, (events, so_far): (usize, Reached)) {
+        let world = &mut self.world;
+        let reached = *world.recorder.reached();
+        *world.recorder.reached() = reached.or(so_far);
+        let learned = self.clients.learned().filter(|_| world.lack.is_none());
+        let Some((before, learned)) = before.zip(learned) else {
             return;
         };
-        let events = state.history().events[events..].to_vec();
+        let events = world.history().events[events..].to_vec();
         // The number of a write counts the commands of all clients.
         if !events.iter().any(|event| matches!(event.kind, EventKind::Accepted { .. })) {
             let known = &mut learned.known().servers.probes;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use emulator::{Access, Data, Resource, Timestamp};
 use foldhash::quality::FixedState;
 
-use super::{ActorState, GRACE, Gate, Simulation, State};
+use super::{ActorState, GRACE, Gate, Simulation, World};
 use crate::actor::Actor;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -85,7 +85,7 @@ impl Livelock {
     }
 }
 
-impl State {
+impl World {
     /// Notes a livelock. Only the last one is kept: earlier ones have come to an end.
     pub(crate) fn note_livelock(&mut self) {
         if let Some(livelock) = self.find_livelock() {
@@ -126,24 +126,24 @@ impl State {
     }
 
     /// A client has a request to send. If it has ended equal tries by itself, that is recorded.
-    pub(crate) fn note_request(&mut self, at: Duration, actor: Actor, request: u64) {
+    pub(crate) fn note_request(&mut self, actor: Actor, request: u64) {
         if self.equal_tries(actor, TRIES + 1).is_some_and(|tries| tries[0].request != request) {
-            self.record(at, EventKind::RetriesEnded { actor });
+            self.record(EventKind::RetriesEnded { actor });
         }
     }
 
     /// A client enters, extends or leaves a section. Its tries begin anew.
-    pub(super) fn note_progress(&mut self, at: Duration, actor: Actor) {
-        self.note_end(at, actor);
+    pub(super) fn note_progress(&mut self, actor: Actor) {
+        self.note_end(actor);
         let idx = self.idx(actor);
         self.actors[idx].stage += 1;
         self.actors[idx].exchanges = Arc::default();
     }
 
     /// The code of a client, or a loop of it, has ended.
-    pub(crate) fn note_end(&mut self, at: Duration, actor: Actor) {
+    pub(crate) fn note_end(&mut self, actor: Actor) {
         if self.equal_tries(actor, TRIES + 1).is_some() {
-            self.record(at, EventKind::RetriesEnded { actor });
+            self.record(EventKind::RetriesEnded { actor });
         }
     }
 
@@ -248,22 +248,21 @@ fn are_tries(exchanges: &[Exchange], count: usize, len: usize) -> bool {
 impl Simulation {
     /// A command of a client has run. If it looked like one more try, and its reply is another
     /// although nothing had changed, the client has ended its tries by itself.
-    pub(crate) fn note_exchange(&self, actor: Actor, request: u64, reply: u64) {
-        let at = self.now();
-        let mut state = self.state();
+    pub(crate) fn note_exchange(&mut self, actor: Actor, request: u64, reply: u64) {
+        let world = &mut self.world;
         let differs = |tries: &[Exchange]| tries[0].request == request && tries[0].reply != reply;
-        if state.equal_tries(actor, TRIES).is_some_and(differs) {
-            state.record(at, EventKind::RetriesEnded { actor });
+        if world.equal_tries(actor, TRIES).is_some_and(differs) {
+            world.record(EventKind::RetriesEnded { actor });
         }
-        let step = if state.recorder.is_in_step() { state.history().steps.len() } else { 0 };
-        let idx = state.idx(actor);
-        Arc::make_mut(&mut state.actors[idx].exchanges).push(Exchange { request, reply, step, data: None });
-        let exchanges = &state.actors[idx].exchanges;
+        let step = if world.recorder.is_in_step() { world.history().steps.len() } else { 0 };
+        let idx = world.idx(actor);
+        Arc::make_mut(&mut world.actors[idx].exchanges).push(Exchange { request, reply, step, data: None });
+        let exchanges = &world.actors[idx].exchanges;
         // A try may end with equal commands, which look like shorter tries.
         if let Some(len) = lens(exchanges, 2).rev().find(|&len| are_tries(exchanges, 2, len)) {
             let steps: Vec<usize> = exchanges[exchanges.len() - 2 * len..].iter().map(|e| e.step).collect();
-            let data = self.hash_written(&state, &steps);
-            let exchanges = Arc::make_mut(&mut state.actors[idx].exchanges);
+            let data = self.hash_written(&steps);
+            let exchanges = Arc::make_mut(&mut self.world.actors[idx].exchanges);
             exchanges.last_mut().expect("one was added").data = data;
         }
     }
@@ -271,10 +270,10 @@ impl Simulation {
     /// A hash of what the emulators hold at the keys that were written in these steps. `None` if
     /// more than keys was written. Also `None` if such a key will expire: a client that keeps it
     /// alive does not wait.
-    fn hash_written(&self, state: &State, steps: &[usize]) -> Option<u64> {
+    fn hash_written(&self, steps: &[usize]) -> Option<u64> {
         let mut written = BTreeSet::new();
         for &step in steps {
-            let footprint = state.history().footprints.get(step.checked_sub(1)?)?;
+            let footprint = self.world.history().footprints.get(step.checked_sub(1)?)?;
             for (server, footprint) in &footprint.servers {
                 for (resource, ..) in footprint.iter().filter(|&(_, access, _)| access == Access::Write) {
                     let Resource::Key { db, key, .. } = resource else { return None };
@@ -307,23 +306,23 @@ impl Simulation {
             let deadline = self.read(server, |data| data.next_deadline(after))??;
             clock.shows_in(deadline + JUST_PAST)
         });
-        let now = self.now();
-        let state = self.state();
-        let outages = state.outages.iter().map(|&(_, until)| until);
+        let now = self.world.now;
+        let world = &self.world;
+        let outages = world.outages.iter().map(|&(_, until)| until);
         let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
         let next = ends.chain(outages).min();
         let reads_time = |&Tries { actor, .. }: &Tries| {
-            let tries = state.equal_tries(actor, TRIES).into_iter().flatten();
-            tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].depends_on_time())
+            let tries = world.equal_tries(actor, TRIES).into_iter().flatten();
+            tries.into_iter().any(|exchange| world.history().footprints[exchange.step - 1].depends_on_time())
         };
         if !retrying.iter().any(reads_time) {
             return next;
         }
         // Spans count from the time before the first tries. Otherwise each wait would lead to one
         // more.
-        let times = retrying.iter().filter_map(|tries| state.retries.get(tries)).map(|retry| retry.times);
+        let times = retrying.iter().filter_map(|tries| world.retries.get(tries)).map(|retry| retry.times);
         let times = times.max().unwrap_or(0);
-        let distinguished = self.distinguished(&state.times[..times]);
+        let distinguished = self.distinguished(&world.times[..times]);
         let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());
         next.into_iter().chain(distinguished).min().or(Some(self.config.terms.lease + GRACE))
     }

@@ -12,7 +12,7 @@ use redis::{RedisResult, Value};
 use super::gate::{Gate, GateState, Passage};
 use super::learned_clients::Clients;
 use super::session::Session;
-use super::{Recording, Server, Simulation};
+use super::{Recording, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::live::{
@@ -29,68 +29,58 @@ pub(crate) struct Late {
 }
 
 impl Simulation {
-    /// A request is about to come to its gate.
-    fn announce(&self, gate: usize, at: Duration, brief: u64) {
-        let mut state = self.state();
-        let Gate { actor, traffic, .. } = state.gates[gate];
-        state.note_request(at, actor, brief);
-        if traffic == Traffic::Bytes && state.recorder.is_in_stall() {
-            state.may_time_out(actor);
-        }
-    }
-
     /// A client comes to its gate with a request.
-    pub(super) fn ask(&self, gate: usize, request: Pending, operation: Option<OperationId>) {
-        let actor = self.ends(gate).0;
+    pub(super) fn ask(&mut self, gate: usize, request: Pending, operation: Option<OperationId>) {
+        let world = &mut self.world;
+        let Gate { actor, traffic, .. } = world.gates[gate];
         // The time counts if it can pass before the request arrives: a lease may begin here.
         if self.timers.is_some() {
-            self.note_time_read(actor);
+            world.note_time_read(actor);
         }
-        self.announce(gate, request.sent, request.brief);
-        let mut state = self.state();
-        state.gates[gate].operation = operation;
-        state.arrive(gate, request.sent);
-        state.gates[gate].pending = Some(request);
-        self.quiescence.note_activity();
+        world.note_request(actor, request.brief);
+        if traffic == Traffic::Bytes && world.recorder.is_in_stall() {
+            world.may_time_out(actor);
+        }
+        world.gates[gate].operation = operation;
+        world.arrive(gate, request.sent);
+        world.gates[gate].pending = Some(request);
     }
 
     /// A client no longer waits at its gate.
-    pub(super) fn withdraw(&self, gate: usize) {
-        if self.state().gates[gate].listens() {
+    pub(super) fn withdraw(&mut self, gate: usize) {
+        if self.world.gates[gate].listens() {
             self.note_looking(gate);
         }
-        self.note_awaited(gate);
-        let mut state = self.state();
-        let is_withdrawn = state.gates[gate].is_busy();
-        state.gates[gate].pending = None;
-        state.change_gate(gate, GateState::Empty);
-        if is_withdrawn {
-            self.quiescence.note_activity();
-        }
+        self.world.note_awaited(gate);
+        let world = &mut self.world;
+        let is_withdrawn = world.gates[gate].is_busy();
+        world.gates[gate].pending = None;
+        world.change_gate(gate, GateState::Empty);
+        world.activity += u64::from(is_withdrawn);
     }
 
     /// Opens a connection, with this number among those of the actor.
-    pub(super) fn open(&self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
+    pub(super) fn open(&mut self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
         let session = self.new_session(actor, server);
-        let mut state = self.state();
-        let gate = state.gate(actor, nth).unwrap_or_else(|| {
-            state.gates.push(Gate::new(actor, nth, server));
-            state.gates.len() - 1
+        let world = &mut self.world;
+        let gate = world.gate(actor, nth).unwrap_or_else(|| {
+            world.gates.push(Gate::new(actor, nth, server));
+            world.gates.len() - 1
         });
-        (state.gates[gate].session, state.gates[gate].traffic) = (Some(session), traffic);
+        (world.gates[gate].session, world.gates[gate].traffic) = (Some(session), traffic);
     }
 
     /// Closes a connection, and records what that touches.
-    pub(super) fn close(&self, gate: usize) {
-        let Some(session) = self.state().gates[gate].session.take() else { return };
-        let Gate { actor, server, traffic, .. } = self.state().gates[gate];
-        self.note_connection(actor, server);
+    pub(super) fn close(&mut self, gate: usize) {
+        let Some(session) = self.world.gates[gate].session.take() else { return };
+        let Gate { actor, server, traffic, .. } = self.world.gates[gate];
+        self.world.note_connection(actor, server);
         let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
                 let closing = known.or_else(|| connection.get().map(|open| Arc::new(open.closing())));
                 if let Some(closing) = closing.filter(|closing| !closing.is_empty()) {
-                    self.state().recorder.server_access(server, closing);
+                    self.world.recorder.server_access(server, closing);
                 }
             }
             // A real server may notice the closed connection later than other clients see its next
@@ -101,8 +91,8 @@ impl Simulation {
     }
 
     /// Lets what waits at this gate pass.
-    pub(crate) fn let_through(&self, gate: usize, passage: Passage) {
-        let is_request = self.state().gates[gate].pending.is_some();
+    pub(crate) fn let_through(&mut self, gate: usize, passage: Passage) {
+        let is_request = self.world.gates[gate].pending.is_some();
         if is_request {
             self.serve(gate, passage);
         } else {
@@ -111,12 +101,12 @@ impl Simulation {
     }
 
     /// Lets the request at this gate pass, and answers it.
-    fn serve(&self, gate: usize, passage: Passage) {
-        let Some(Pending { request, release, .. }) = self.state().gates[gate].pending.clone() else { return };
+    fn serve(&mut self, gate: usize, passage: Passage) {
+        let Some(Pending { request, release, .. }) = self.world.gates[gate].pending.clone() else { return };
         if let Err(loss) = self.send(gate, &request, release, passage.fault) {
             return self.answer(gate, Answer::Lost(loss));
         }
-        match self.run(gate, &request, &self.session(gate)) {
+        match self.run(gate, &request, &self.world.session(gate)) {
             Ok(result) => {
                 if let (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) =
                     (&request.kind, &result)
@@ -137,63 +127,43 @@ impl Simulation {
     }
 
     /// A command waits on its server, for this.
-    fn block(&self, gate: usize, running: Running, footprint: Option<Arc<Footprint>>, passage: Passage) {
-        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+    fn block(&mut self, gate: usize, running: Running, footprint: Option<Arc<Footprint>>, passage: Passage) {
+        let Gate { actor, nth, server, .. } = self.world.gates[gate];
         let emulator = match &self.servers[server] {
             Server::Emulator(emulator) => Some(emulator.clone()),
             Server::Redis(_) => None,
         };
         let answer = Answer::Waits(Arc::new(Mutex::new(Some(Blocked { running, emulator }))));
-        self.state().change_gate(gate, GateState::Blocked(passage, footprint));
+        self.world.change_gate(gate, GateState::Blocked(passage, footprint));
         self.bring(actor, &Told::Answered { nth, answer });
     }
 
     /// A command that waits on its server has looked there.
-    pub(super) fn look(&self, gate: usize, footprint: Arc<Footprint>) {
-        let server = self.ends(gate).1;
+    pub(super) fn look(&mut self, gate: usize, footprint: Arc<Footprint>) {
+        let server = self.world.ends(gate).1;
         self.set_footprint(server, footprint);
         self.note_footprint(server);
     }
 
-    /// If a command waits on its server, records once more what it waits for: it ends.
-    pub(super) fn note_awaited(&self, gate: usize) {
-        let mut state = self.state();
-        if let GateState::Blocked(_, Some(footprint)) = &state.gates[gate].gate_state {
-            let (footprint, server) = (footprint.clone(), state.gates[gate].server);
-            state.recorder.server_access(server, footprint);
-        }
-    }
-
     /// A command no longer waits on its server.
-    pub(super) fn unblock(&self, gate: usize, result: RedisResult<Value>) {
-        let gate_state = self.state().gates[gate].gate_state.clone();
+    pub(super) fn unblock(&mut self, gate: usize, result: RedisResult<Value>) {
+        let gate_state = self.world.gates[gate].gate_state.clone();
         if let GateState::Blocked(passage, _) = gate_state {
-            self.note_awaited(gate);
-            self.state().change_gate(gate, GateState::Empty);
+            self.world.note_awaited(gate);
+            self.world.change_gate(gate, GateState::Empty);
             self.finish(gate, result, passage);
         }
     }
 
-    /// The session of an open connection.
-    pub(crate) fn session(&self, gate: usize) -> Session {
-        self.state().gates[gate].session.clone().expect("the connection is open")
-    }
-
-    /// The client and the server of a connection.
-    pub(super) fn ends(&self, gate: usize) -> (Actor, usize) {
-        let state = self.state();
-        (state.gates[gate].actor, state.gates[gate].server)
-    }
-
     /// The request is sent, and arrives unless a fault prevents that.
     fn send(
-        &self,
+        &mut self,
         gate: usize,
         request: &Request,
         release: Option<HoldId>,
         fault: Option<Fault>,
     ) -> Result<(), Loss> {
-        let actor = self.state().gates[gate].actor;
+        let actor = self.world.gates[gate].actor;
         let of_request = fault.and_then(Fault::of_request);
         let (Some(fault), Some(RequestFault { delivery, outcome, .. })) = (fault, of_request) else {
             self.before_command(actor, release);
@@ -208,10 +178,10 @@ impl Simulation {
             (Delivery::Never, RequestOutcome::Disconnected) => Loss::Connection,
             (Delivery::Never, _) => Loss::Request,
         };
-        self.before_send(release);
-        self.record_request_fault(actor, fault, || self.struck(gate, request));
+        self.world.before_send(release);
+        self.record_request_fault(gate, fault, request);
         match loss {
-            Loss::Late => self.delay(gate, request.clone()),
+            Loss::Late => self.world.delay(gate, request.clone()),
             Loss::Connection => self.reopen(gate),
             Loss::Request | Loss::Reply => {}
         }
@@ -221,12 +191,12 @@ impl Simulation {
     /// Runs a request, and records what the server touched. If the command has to wait, returns
     /// what it waits for.
     fn run(
-        &self,
+        &mut self,
         gate: usize,
         request: &Request,
         session: &Session,
     ) -> Result<RedisResult<Value>, (Running, Option<Arc<Footprint>>)> {
-        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+        let Gate { actor, nth, server, .. } = self.world.gates[gate];
         if self.refuses(server, actor) {
             return Ok(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
         }
@@ -237,7 +207,7 @@ impl Simulation {
         }
         if let Session::Redis(_) = session {
             let named = request.commands().flat_map(written_keys).map(|key| (server, key));
-            self.state().named_keys.extend(named);
+            self.world.named_keys.extend(named);
         }
         let is_subscribing = matches!(request.kind, RequestKind::Subscribe { .. });
         let own = if is_subscribing { self.subscribing(server, (actor, nth)) } else { None };
@@ -257,39 +227,37 @@ impl Simulation {
 
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
     /// the answer back.
-    pub(crate) fn finish(&self, gate: usize, result: RedisResult<Value>, passage: Passage) {
-        let actor = self.ends(gate).0;
-        let Some(Pending { request, brief, sent, .. }) = self.state().gates[gate].pending.clone() else {
+    pub(crate) fn finish(&mut self, gate: usize, result: RedisResult<Value>, passage: Passage) {
+        let actor = self.world.ends(gate).0;
+        let Some(Pending { request, brief, sent, .. }) = self.world.gates[gate].pending.clone() else {
             return;
         };
         self.record_result(gate, &request, &result);
         self.note_exchange(actor, brief, hash_result(&result));
-        if result.is_err() && self.session(gate).is_hung_up() {
-            self.state().lose_connection(actor);
+        if result.is_err() && self.world.session(gate).is_hung_up() {
+            self.world.lose_connection(actor);
             self.reopen(gate);
         }
         if passage.is_reply_late {
-            self.state().change_gate(gate, GateState::Replied(result));
-            return self.quiescence.note_activity();
+            self.world.change_gate(gate, GateState::Replied(result));
+            self.world.activity += 1;
+            return;
         }
         let (Some(fault), Some(outcome)) = (passage.fault, passage.outcome()) else {
             return self.answer(gate, Answer::Reply(result));
         };
         // A client that has crashed observes nothing more. The step records its end.
         if outcome != RequestOutcome::Crashed {
-            self.record_request_fault(actor, fault, || self.struck(gate, &request));
+            self.record_request_fault(gate, fault, &request);
         }
         match outcome {
-            RequestOutcome::Resent => {
-                self.state().arrive(gate, sent);
-                self.quiescence.note_activity();
-            }
+            RequestOutcome::Resent => self.world.arrive(gate, sent),
             RequestOutcome::TimedOut => self.answer(gate, Answer::Lost(Loss::Reply)),
             RequestOutcome::Cancelled => {
-                self.state().change_gate(gate, GateState::Empty);
+                self.world.change_gate(gate, GateState::Empty);
                 self.cancel_request(gate);
             }
-            RequestOutcome::Crashed => self.state().change_gate(gate, GateState::Empty),
+            RequestOutcome::Crashed => self.world.change_gate(gate, GateState::Empty),
             RequestOutcome::Disconnected => {
                 self.reopen(gate);
                 self.answer(gate, Answer::Lost(Loss::Connection));
@@ -298,111 +266,127 @@ impl Simulation {
     }
 
     /// The reply that is on its way arrives.
-    pub(crate) fn deliver(&self, gate: usize) {
-        let actor = self.state().gates[gate].actor;
+    pub(crate) fn deliver(&mut self, gate: usize) {
+        let actor = self.world.gates[gate].actor;
         if self.recording == Recording::Full {
-            self.record(EventKind::Received { actor });
+            self.world.record(EventKind::Received { actor });
         }
-        let replied = std::mem::replace(&mut self.state().gates[gate].gate_state, GateState::Empty);
+        let replied = std::mem::replace(&mut self.world.gates[gate].gate_state, GateState::Empty);
         if let GateState::Replied(result) = replied {
             self.answer(gate, Answer::Reply(result));
         }
     }
 
     /// The client no longer waits for a reply.
-    pub(crate) fn give_up(&self, gate: usize) {
-        let state = self.state();
-        let Gate { actor, nth, .. } = state.gates[gate];
-        let (is_waiting, is_replied) = (state.gates[gate].waits(), state.gates[gate].awaits_reply());
-        let pending = state.gates[gate].pending.clone();
-        drop(state);
+    pub(crate) fn give_up(&mut self, gate: usize) {
+        let world = &self.world;
+        let Gate { actor, nth, .. } = world.gates[gate];
+        let (is_waiting, is_replied) = (world.gates[gate].waits(), world.gates[gate].awaits_reply());
+        let pending = world.gates[gate].pending.clone();
         let Some(Pending { request, .. }) = pending else { return };
-        self.quiescence.note_activity();
+        self.world.activity += 1;
         let fault = |kind| Fault::new(kind, Target::Connection(actor, nth));
         if is_waiting {
             self.serve(gate, Passage { fault: Some(fault(FaultKind::Delay)), ..Passage::default() });
         } else if is_replied {
-            self.record_request_fault(actor, fault(FaultKind::LoseReply), || self.struck(gate, &request));
+            self.record_request_fault(gate, fault(FaultKind::LoseReply), &request);
             self.answer(gate, Answer::Lost(Loss::Reply));
         }
     }
 
-    fn answer(&self, gate: usize, answer: Answer) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        let mut state = self.state();
-        state.gates[gate].pending = None;
-        state.change_gate(gate, GateState::Empty);
-        drop(state);
+    fn answer(&mut self, gate: usize, answer: Answer) {
+        let Gate { actor, nth, .. } = self.world.gates[gate];
+        let world = &mut self.world;
+        world.gates[gate].pending = None;
+        world.change_gate(gate, GateState::Empty);
         self.tell(actor, &Told::Answered { nth, answer });
     }
 
     /// Opens a new session in place of a broken one.
-    fn reopen(&self, gate: usize) {
+    fn reopen(&mut self, gate: usize) {
         self.close(gate);
-        let (actor, server) = self.ends(gate);
+        let (actor, server) = self.world.ends(gate);
         let session = self.new_session(actor, server);
-        self.state().gates[gate].session = Some(session);
+        self.world.gates[gate].session = Some(session);
     }
 
     /// Opens a session of an actor. If the servers run only what is not known, the connection is
     /// opened at its first request that runs.
-    fn new_session(&self, actor: Actor, server: usize) -> Session {
+    fn new_session(&mut self, actor: Actor, server: usize) -> Session {
         let session = Session::open(&self.servers[server]);
-        self.note_connection(actor, server);
+        self.world.note_connection(actor, server);
         if let (Session::Emulator(connection), Clients::Tasks) = (&session, &self.clients) {
-            let id = self.state().next_connection(actor);
+            let id = self.world.next_connection(actor);
             connection.open_with(id);
         }
         session
     }
 
-    /// Keeps a request for later.
-    pub(super) fn delay(&self, gate: usize, request: Request) {
-        let session = self.session(gate);
-        let mut state = self.state();
-        state.gates[gate].was_given_up = true;
-        state.gates[gate].late.push_back(Late { request, session });
-    }
-
     /// Runs the oldest request of this connection that its client has given up. It does not wait
     /// for anything on the server.
-    pub(crate) fn run_late(&self, gate: usize) {
-        let late = self.state().gates[gate].late.pop_front();
+    pub(crate) fn run_late(&mut self, gate: usize) {
+        let late = self.world.gates[gate].late.pop_front();
         let Some(Late { request, session }) = late else { return };
-        let actor = self.ends(gate).0;
+        let actor = self.world.ends(gate).0;
         self.before_command(actor, None);
         let result = self.run(gate, &request, &session);
         let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
         self.record_result(gate, &request, &result);
-        self.record(EventKind::Late { actor });
+        self.world.record(EventKind::Late { actor });
     }
 
     /// Records a request that has run.
-    fn record_result(&self, gate: usize, request: &Request, result: &RedisResult<Value>) {
-        let (actor, server) = self.ends(gate);
+    fn record_result(&mut self, gate: usize, request: &Request, result: &RedisResult<Value>) {
+        let (actor, server) = self.world.ends(gate);
         if self.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(format_error, Format::show);
             let changed = self.changed_keys(server);
-            let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
+            let late = self.real_time.as_ref().map_or(Duration::ZERO, |real_time| real_time.late(self.world.now));
             let (text, brief) = request.text();
             let script = self.script(server, request);
-            let Gate { nth: connection, traffic, .. } = self.state().gates[gate];
+            let Gate { nth: connection, traffic, .. } = self.world.gates[gate];
             let (commands, is_shared) = (request.words(), traffic == Traffic::Bytes);
             let sent = Box::new(Sent { commands, connection, is_shared });
             let kind = EventKind::Command { actor, server, text, brief, script, reply, changed, late, sent };
-            self.record(kind);
+            self.world.record(kind);
         }
         self.after_command(actor);
         if let Server::Redis(_) = self.servers[server] {
             self.hear_from(server);
         }
     }
+}
+
+impl World {
+    /// If a command waits on its server, records once more what it waits for: it ends.
+    pub(super) fn note_awaited(&mut self, gate: usize) {
+        if let GateState::Blocked(_, Some(footprint)) = &self.gates[gate].gate_state {
+            let (footprint, server) = (footprint.clone(), self.gates[gate].server);
+            self.recorder.server_access(server, footprint);
+        }
+    }
+
+    /// The session of an open connection.
+    pub(super) fn session(&self, gate: usize) -> Session {
+        self.gates[gate].session.clone().expect("the connection is open")
+    }
+
+    /// The client and the server of a connection.
+    pub(super) fn ends(&self, gate: usize) -> (Actor, usize) {
+        (self.gates[gate].actor, self.gates[gate].server)
+    }
+
+    /// Keeps a request for later.
+    pub(super) fn delay(&mut self, gate: usize, request: Request) {
+        let session = self.session(gate);
+        self.gates[gate].was_given_up = true;
+        self.gates[gate].late.push_back(Late { request, session });
+    }
 
     /// Notes that a connection opens or closes. A crashed client has none.
-    fn note_connection(&self, actor: Actor, server: usize) {
-        let mut state = self.state();
-        if !state.actor(actor).is_crashed {
-            state.recorder.connection_changed(server);
+    fn note_connection(&mut self, actor: Actor, server: usize) {
+        if !self.actor(actor).is_crashed {
+            self.recorder.connection_changed(server);
         }
     }
 }

@@ -13,14 +13,11 @@ use crate::fault::Faults;
 impl Simulation {
     /// Undoes the last writes of a server, this many or as many as are in its log. Returns how many
     /// it undid.
-    pub(crate) fn lose_writes(&self, server: usize, count: usize) -> usize {
-        let (lost, data) = {
-            let state = self.state();
-            let entries = state.logs.get(server).map_or(0, VecDeque::len);
-            let lost = count.min(entries.saturating_sub(1));
-            (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
-        };
-        if let Some(data) = data {
+    pub(crate) fn lose_writes(&mut self, server: usize, count: usize) -> usize {
+        let entries = self.world.logs.get(server).map_or(0, VecDeque::len);
+        let lost = count.min(entries.saturating_sub(1));
+        if lost > 0 {
+            let data = self.world.logs[server][entries - 1 - lost].clone();
             let deed = ("restore", data.digest());
             self.on_server(server, deed, |emulator| emulator.restore_data(&data));
         }
@@ -29,20 +26,20 @@ impl Simulation {
 
     /// Closes the subscribed and blocked connections of a server. If there is an outage, the server
     /// refuses requests from now on.
-    pub(crate) fn stop_server(&self, server: usize) {
+    pub(crate) fn stop_server(&mut self, server: usize) {
         self.on_server(server, "hang up", Emulator::hang_up);
         self.close_subscriptions(server);
         let outage = self.config.faults.outage;
         if !outage.is_zero() {
-            let until = self.now() + outage;
-            let mut state = self.state();
-            state.outages.push((server, until));
-            state.recorder.server_stopped(server);
+            let until = self.world.now + outage;
+            let world = &mut self.world;
+            world.outages.push((server, until));
+            world.recorder.server_stopped(server);
         }
     }
 
     /// Runs commands that no client sent.
-    pub(crate) fn execute(&self, server: usize, commands: &[&str]) {
+    pub(crate) fn execute(&mut self, server: usize, commands: &[&str]) {
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
             self.on_server(server, command, |emulator| _ = emulator.connection().execute(&argv));
@@ -51,32 +48,33 @@ impl Simulation {
 
     /// How long it takes until no server refuses requests.
     pub(crate) fn outage(&self) -> Option<Duration> {
-        let until = self.state().outages.iter().map(|&(_, until)| until).max()?;
-        until.checked_sub(self.now()).filter(|away| !away.is_zero())
+        let until = self.world.outages.iter().map(|&(_, until)| until).max()?;
+        until.checked_sub(self.world.now).filter(|away| !away.is_zero())
     }
 
     /// Whether a server refuses the request that an actor sends now.
-    pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
-        let mut state = self.state();
-        let is_gone = |&(gone, until): &(usize, _)| (gone == server).then_some(self.now() < until);
+    pub(crate) fn refuses(&mut self, server: usize, actor: Actor) -> bool {
+        let world = &mut self.world;
+        let now = world.now;
+        let is_gone = |&(gone, until): &(usize, _)| (gone == server).then_some(now < until);
         // After an outage, the answer depends on the time as well.
-        match state.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
+        match world.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
             None => return false,
             Some(false) => {
-                state.recorder.time_read();
+                world.recorder.time_read();
                 return false;
             }
             Some(true) => {
-                state.recorder.time_read();
-                state.recorder.server_access(server, Arc::default());
+                world.recorder.time_read();
+                world.recorder.server_access(server, Arc::default());
             }
         }
-        state.lose_connection(actor);
+        world.lose_connection(actor);
         true
     }
 
     /// Records what a command has just touched, and logs the server's state if the command wrote.
-    pub(crate) fn note_command(&self, server: usize) {
+    pub(crate) fn note_command(&mut self, server: usize) {
         self.note_footprint(server);
         let writes = |footprint: Arc<Footprint>| {
             footprint.iter().any(|(what, access, _)| {
@@ -89,16 +87,15 @@ impl Simulation {
     }
 
     /// Begins the logs: what the servers hold now cannot be lost.
-    pub(crate) fn begin_logs(&self) {
+    pub(crate) fn begin_logs(&mut self) {
         (0..self.servers.len()).for_each(|server| self.begin_log(server));
     }
 
-    pub(crate) fn begin_log(&self, server: usize) {
+    pub(crate) fn begin_log(&mut self, server: usize) {
         if self.has_logs() {
-            let mut state = self.state();
-            state.logs.resize_with(self.servers.len(), VecDeque::new);
-            state.logs[server].clear();
-            drop(state);
+            let world = &mut self.world;
+            world.logs.resize_with(self.servers.len(), VecDeque::new);
+            world.logs[server].clear();
             self.log(server);
         }
     }
@@ -110,12 +107,12 @@ impl Simulation {
     }
 
     /// Appends the state of a server to its log.
-    fn log(&self, server: usize) {
+    fn log(&mut self, server: usize) {
         let Some(snapshot) = self.snapshot(server) else { return };
-        let mut state = self.state();
-        state.recorder.log_written(server);
+        let world = &mut self.world;
+        world.recorder.log_written(server);
         // The code before the actors writes what cannot be lost: the logs begin after it.
-        let Some(log) = state.logs.get_mut(server) else { return };
+        let Some(log) = world.logs.get_mut(server) else { return };
         log.push_back(snapshot);
         if log.len() > self.config.faults.unsynced as usize + 1 {
             log.pop_front();

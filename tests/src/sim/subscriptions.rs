@@ -8,7 +8,7 @@ use emulator::{DirectConnection, Emulator, Footprint, Reply};
 
 use super::gate::{Gate, GateState, Passage};
 use super::session::Session;
-use super::{Recording, Simulation};
+use super::{Recording, Simulation, World};
 use crate::actor::Actor;
 use crate::live::{OperationId, Told, Traffic};
 use crate::render::{brief, quoted};
@@ -67,41 +67,36 @@ pub(super) fn arrived(connection: &DirectConnection) -> (Vec<Vec<u8>>, bool) {
 
 impl Simulation {
     /// A connection is subscribed to this channel from now on.
-    pub(super) fn begin_subscription(&self, gate: usize, channel: &str) {
-        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+    pub(super) fn begin_subscription(&mut self, gate: usize, channel: &str) {
+        let Gate { actor, nth, server, .. } = self.world.gates[gate];
         let touches = self.add_subscriber(server, (actor, nth, channel.into())).unwrap_or_default();
         let subscription =
             Subscription { channel: channel.into(), messages: VecDeque::new(), is_closed: false, touches };
         // A request that is sent again changes nothing.
-        self.state().gates[gate].subscription.get_or_insert(subscription);
+        self.world.gates[gate].subscription.get_or_insert(subscription);
     }
 
     /// Ends the subscription of a connection that closes. Returns what that touches on a server
     /// that is known.
-    pub(super) fn end_subscription(&self, gate: usize) -> Option<Arc<Footprint>> {
-        let Subscription { is_closed, touches, .. } = self.state().gates[gate].subscription.take()?;
-        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+    pub(super) fn end_subscription(&mut self, gate: usize) -> Option<Arc<Footprint>> {
+        let Subscription { is_closed, touches, .. } = self.world.gates[gate].subscription.take()?;
+        let Gate { actor, nth, server, .. } = self.world.gates[gate];
         self.learned()?;
         self.remove_subscribers(server, |of, number| (of, number) == (actor, nth));
         Some(if is_closed { touches.closing_closed.clone() } else { touches.closing.clone() })
     }
 
     /// Fetches what a server that is not known has sent to its subscribers.
-    pub(super) fn hear_from(&self, server: usize) {
-        let gates = self.state().gates.len();
-        (0..gates)
-            .filter(|&gate| self.is_subscribed(gate, server))
-            .for_each(|gate| self.fetch_messages(gate));
+    pub(super) fn hear_from(&mut self, server: usize) {
+        for gate in 0..self.world.gates.len() {
+            if self.world.is_subscribed(gate, server) {
+                self.fetch_messages(gate);
+            }
+        }
     }
 
-    /// Whether a connection to this server is subscribed, and open.
-    fn is_subscribed(&self, gate: usize, server: usize) -> bool {
-        let Gate { server: of, subscription, .. } = &self.state().gates[gate];
-        *of == server && subscription.as_ref().is_some_and(|subscription| !subscription.is_closed)
-    }
-
-    fn fetch_messages(&self, gate: usize) {
-        let session = self.session(gate);
+    fn fetch_messages(&mut self, gate: usize) {
+        let session = self.world.session(gate);
         let (messages, is_closed) = match &session {
             Session::Emulator(connection) => arrived(connection.open()),
             // A server that no longer answers sends nothing.
@@ -109,56 +104,48 @@ impl Simulation {
         };
         messages.into_iter().for_each(|message| self.hear(gate, message));
         if is_closed {
-            self.close_subscription(gate);
+            self.world.close_subscription(gate);
         }
     }
 
     /// A message arrives at its subscriber. If the client waits for one, it waits at the gate from
     /// now on until the message may pass: its code has nothing to do.
-    fn hear(&self, gate: usize, message: Vec<u8>) {
-        let mut state = self.state();
-        let Some(subscription) = &mut state.gates[gate].subscription else { return };
+    fn hear(&mut self, gate: usize, message: Vec<u8>) {
+        let world = &mut self.world;
+        let Some(subscription) = &mut world.gates[gate].subscription else { return };
         subscription.messages.push_back(message);
-        if state.gates[gate].listens() {
-            state.wait_at(gate);
-            drop(state);
+        if world.gates[gate].listens() {
+            world.wait_at(gate);
             self.note_looking(gate);
-            self.quiescence.note_activity();
         }
     }
 
     /// Messages arrive at the subscribers of a server that is known.
-    pub(super) fn hear_all(&self, messages: &[((Actor, usize), Vec<u8>)]) {
+    pub(super) fn hear_all(&mut self, messages: &[((Actor, usize), Vec<u8>)]) {
         for ((actor, nth), message) in messages {
-            let gate = self.state().gate(*actor, *nth);
+            let gate = self.world.gate(*actor, *nth);
             gate.into_iter().for_each(|gate| self.hear(gate, message.clone()));
         }
     }
 
     /// A server has closed the connections of its subscribers.
-    pub(super) fn close_subscriptions(&self, server: usize) {
+    pub(super) fn close_subscriptions(&mut self, server: usize) {
         self.remove_subscribers(server, |_, _| true);
-        let gates = self.state().gates.len();
-        let open = (0..gates).filter(|&gate| self.is_subscribed(gate, server));
-        open.for_each(|gate| self.close_subscription(gate));
-    }
-
-    /// A server has closed the connection of a subscriber.
-    fn close_subscription(&self, gate: usize) {
-        if let Some(subscription) = &mut self.state().gates[gate].subscription {
-            subscription.is_closed = true;
+        for gate in 0..self.world.gates.len() {
+            if self.world.is_subscribed(gate, server) {
+                self.world.close_subscription(gate);
+            }
         }
     }
 
     /// Clients that wait for a message on a connection which is closed learn that no more will
     /// come.
-    pub(crate) fn end_closed_subscriptions(&self) {
-        let state = self.state();
+    pub(crate) fn end_closed_subscriptions(&mut self) {
+        let world = &self.world;
         let is_closed = |gate: &Gate| gate.subscription.as_ref().is_some_and(|of| of.is_closed);
-        let ended = (0..state.gates.len())
-            .filter(|&gate| state.gates[gate].listens() && is_closed(&state.gates[gate]));
+        let ended = (0..world.gates.len())
+            .filter(|&gate| world.gates[gate].listens() && is_closed(&world.gates[gate]));
         let ended: Vec<usize> = ended.collect();
-        drop(state);
         for gate in ended {
             self.note_looking(gate);
             self.end_messages(gate);
@@ -166,91 +153,103 @@ impl Simulation {
     }
 
     /// A client waits at its gate until a message may pass, or for a message.
-    pub(super) fn await_message(&self, gate: usize, operation: Option<OperationId>) {
-        let mut state = self.state();
-        if !state.gates[gate].looks() {
+    pub(super) fn await_message(&mut self, gate: usize, operation: Option<OperationId>) {
+        let world = &mut self.world;
+        if !world.gates[gate].looks() {
             return;
         }
-        state.gates[gate].traffic = Traffic::Messages;
-        state.gates[gate].operation = operation;
-        drop(state);
+        world.gates[gate].traffic = Traffic::Messages;
+        world.gates[gate].operation = operation;
         self.note_looking(gate);
-        if let Session::Redis(_) = self.session(gate) {
+        if let Session::Redis(_) = self.world.session(gate) {
             self.fetch_messages(gate);
         }
-        let mut state = self.state();
-        let Some(subscription) = &state.gates[gate].subscription else { return };
+        let world = &mut self.world;
+        let Some(subscription) = &world.gates[gate].subscription else { return };
         if !subscription.messages.is_empty() {
-            state.wait_at(gate);
-            return self.quiescence.note_activity();
+            world.wait_at(gate);
+            return;
         }
         if !subscription.is_closed {
-            return state.change_gate(gate, GateState::Listening);
+            return world.change_gate(gate, GateState::Listening);
         }
-        drop(state);
         self.end_messages(gate);
     }
 
     /// A client that waits for a message learns that no more will come.
-    fn end_messages(&self, gate: usize) {
-        let state = self.state();
-        let Gate { actor, subscription: Some(Subscription { channel, .. }), .. } = &state.gates[gate] else {
+    fn end_messages(&mut self, gate: usize) {
+        let world = &self.world;
+        let Gate { actor, subscription: Some(Subscription { channel, .. }), .. } = &world.gates[gate] else {
             return;
         };
         let (actor, channel) = (*actor, channel.clone());
-        drop(state);
         // A connection to a known server is closed by nothing but the server's restart.
-        if self.learned().is_some() || self.session(gate).is_hung_up() {
-            self.state().lose_connection(actor);
+        if self.learned().is_some() || self.world.session(gate).is_hung_up() {
+            self.world.lose_connection(actor);
         }
         self.give_message(gate, None);
-        self.record(EventKind::SubscriptionEnded { actor, channel });
+        self.world.record(EventKind::SubscriptionEnded { actor, channel });
     }
 
     /// A client polls for messages, or no longer does. Records what it touches.
-    pub(super) fn note_looking(&self, gate: usize) {
-        let state = self.state();
-        let Gate { actor, server, .. } = state.gates[gate];
-        let Some(Subscription { is_closed, touches, .. }) = &state.gates[gate].subscription else { return };
+    pub(super) fn note_looking(&mut self, gate: usize) {
+        let world = &self.world;
+        let Gate { actor, server, .. } = world.gates[gate];
+        let Some(Subscription { is_closed, touches, .. }) = &world.gates[gate].subscription else { return };
         let known = if *is_closed { &touches.looking_closed } else { &touches.looking }.clone();
-        drop(state);
-        if let Session::Emulator(connection) = self.session(gate) {
+        if let Session::Emulator(connection) = self.world.session(gate) {
             let is_known = self.learned().is_some();
             let looking = if is_known { known } else { Arc::new(connection.open().looking()) };
-            let mut state = self.state();
-            state.recorder.client_ran(actor);
-            state.recorder.server_access(server, looking);
+            let world = &mut self.world;
+            world.recorder.client_ran(actor);
+            world.recorder.server_access(server, looking);
         }
     }
 
     /// Lets the message at this gate pass, unless a fault breaks the connection.
-    pub(super) fn pass_message(&self, gate: usize, passage: Passage) {
-        let mut state = self.state();
-        let Gate { actor, server, .. } = state.gates[gate];
-        let Some(subscription) = &mut state.gates[gate].subscription else { return };
+    pub(super) fn pass_message(&mut self, gate: usize, passage: Passage) {
+        let world = &mut self.world;
+        let Gate { actor, server, .. } = world.gates[gate];
+        let Some(subscription) = &mut world.gates[gate].subscription else { return };
         let channel = subscription.channel.clone();
         let message = subscription.messages.front().cloned().unwrap_or_default();
         let text = || format!("{channel}: {}", quoted(&message));
         if passage.fault.is_none() {
             subscription.messages.pop_front();
         }
-        drop(state);
         if let Some(fault) = passage.fault {
-            let struck = || Struck { server, text: text(), script: None, is_message: true };
-            self.record_request_fault(actor, fault, struck);
+            let is_full = self.recording == Recording::Full;
+            let struck =
+                is_full.then(|| Struck { server, text: text(), script: None, is_message: true });
+            self.world.record_request_fault(actor, fault, struck);
             return self.give_message(gate, None);
         }
         if self.recording == Recording::Full {
             let brief = brief("message", Some(channel.clone().into_bytes()));
-            self.record(EventKind::Message { actor, server, text: text(), brief });
+            self.world.record(EventKind::Message { actor, server, text: text(), brief });
         }
         self.give_message(gate, Some(message));
     }
 
     /// A client receives a message. `None` if no more will come.
-    pub(super) fn give_message(&self, gate: usize, message: Option<Vec<u8>>) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        self.state().change_gate(gate, GateState::Empty);
+    pub(super) fn give_message(&mut self, gate: usize, message: Option<Vec<u8>>) {
+        let Gate { actor, nth, .. } = self.world.gates[gate];
+        self.world.change_gate(gate, GateState::Empty);
         self.tell(actor, &Told::Heard { nth, message });
+    }
+}
+
+impl World {
+    /// Whether a connection to this server is subscribed, and open.
+    fn is_subscribed(&self, gate: usize, server: usize) -> bool {
+        let Gate { server: of, subscription, .. } = &self.gates[gate];
+        *of == server && subscription.as_ref().is_some_and(|subscription| !subscription.is_closed)
+    }
+
+    /// A server has closed the connection of a subscriber.
+    fn close_subscription(&mut self, gate: usize) {
+        if let Some(subscription) = &mut self.gates[gate].subscription {
+            subscription.is_closed = true;
+        }
     }
 }

@@ -8,15 +8,13 @@ use crate::live::{Telling, Told};
 impl Simulation {
     /// A client is told something, which is a part of its local state from now on. It is woken,
     /// unless only its clock is told.
-    pub(super) fn tell(&self, actor: Actor, told: &Told) {
+    pub(super) fn tell(&mut self, actor: Actor, told: &Told) {
         if self.timers.is_some() || !matches!(self.clients, Clients::Tasks) {
-            let at = self.now();
-            let mut state = self.state();
-            let client = state.actor(actor);
+            let at = self.world.now;
+            let client = self.world.actor(actor);
             let before = client.local_state;
             let after = before.after(at, told);
             client.local_state = after;
-            drop(state);
             if let Some(learned) = self.learned() {
                 learned.note_telling(after, || Telling { before, at, told: told.clone(), after });
             }
@@ -25,11 +23,11 @@ impl Simulation {
     }
 
     /// Brings something to a client.
-    pub(super) fn bring(&self, actor: Actor, told: &Told) {
+    pub(super) fn bring(&mut self, actor: Actor, told: &Told) {
         match &self.live {
             Some(live) => _ = live.deliver(actor, told),
             None => match told {
-                Told::Answered { .. } | Told::Heard { .. } | Told::Cancelled(_) => self.state().wake(actor),
+                Told::Answered { .. } | Told::Heard { .. } | Told::Cancelled(_) => self.world.wake(actor),
                 Told::Clock { .. } | Told::Turn | Told::Other => {}
             },
         }

@@ -2,40 +2,39 @@
 
 use super::learned::{Key, Timer};
 use super::learned_clients::Clients;
-use super::{Simulation, State};
+use super::{Simulation, World};
 use crate::actor::Actor;
+use crate::trace::LeftBy;
 use crate::live::{Act, Begun, Noticed, Told, Turn, tasks};
 
 impl Simulation {
     /// The client is the next to run. Returns the local state in which it does.
-    pub(super) fn runs_next(&self, actor: Actor) -> Key {
+    pub(super) fn runs_next(&mut self, actor: Actor) -> Key {
         self.tell(actor, &Told::Turn);
-        let mut state = self.state();
-        state.recorder.client_ran(actor);
-        state.n_turns += 1;
-        state.actor(actor).latest_turn = state.n_turns;
-        drop(state);
+        let world = &mut self.world;
+        world.recorder.client_ran(actor);
+        world.n_turns += 1;
+        world.actor(actor).latest_turn = world.n_turns;
         self.key(actor)
     }
 
     /// The code of clients has run as far as it can. Performs what it did. Returns whether a client
     /// was told something by that, so that code is to run again.
-    pub(crate) fn perform_turns(&self, polls_max: u64) -> bool {
-        let Some(live) = &self.live else { return false };
-        let mut noticed = live.take_noticed(|actor| self.state().can_run(actor));
+    pub(crate) fn perform_turns(&mut self, polls_max: u64) -> bool {
+        let Some(live) = self.live.clone() else { return false };
+        let mut noticed = live.take_noticed(|actor| self.world.can_run(actor));
         // The code before the actors has no state any more.
-        noticed.retain(|noticed| self.state().knows(noticed.actor));
-        let learned = if let Clients::Teachers(learned) = &self.clients { Some(learned) } else { None };
+        noticed.retain(|noticed| self.world.knows(noticed.actor));
         for &Noticed { actor, fired, is_sharing, has_ended, is_awake, .. } in &noticed {
             fired.into_iter().for_each(|at| self.learn_timer(actor, Timer::At(at)));
             if is_sharing {
                 self.note_unlearnable(actor);
             }
             if has_ended {
-                self.state().count_tasks_of_crashed(actor);
+                self.world.count_tasks_of_crashed(actor);
             }
             if is_awake {
-                self.stands_still(actor);
+                self.world.stands_still(actor);
             }
         }
         let mut turns: Vec<(Actor, Begun, Key)> = Vec::new();
@@ -44,25 +43,27 @@ impl Simulation {
             let key = self.perform_turn(*actor, &begun.turn, polls_max);
             turns.push((*actor, begun, key));
         }
-        let mut state = self.state();
-        let (by_tasks, owner) = state.count_tasks(&turns);
-        let is_known = (by_tasks == 0 || owner.is_some()) && state.is_running && !state.is_endless;
-        let is_endless = state.is_endless;
-        drop(state);
-        for (actor, Begun { turn, spawned, .. }, key) in turns {
-            if let Some(learned) = learned.filter(|_| is_known && !self.state().actor(actor).is_crashed) {
-                let tasks = spawned + if owner == Some(actor) { by_tasks } else { 0 };
-                learned.learn(key, Turn { tasks, ..turn });
+        let (by_tasks, owner) = self.world.count_tasks(&turns);
+        let World { is_running, is_endless, .. } = self.world;
+        if let Clients::Teachers(learned) = &self.clients
+            && (by_tasks == 0 || owner.is_some())
+            && is_running
+            && !is_endless
+        {
+            for (actor, Begun { turn, spawned, .. }, key) in turns {
+                if !self.world.actor(actor).is_crashed {
+                    let tasks = spawned + if owner == Some(actor) { by_tasks } else { 0 };
+                    learned.learn(key, Turn { tasks, ..turn });
+                }
             }
         }
         live.has_told() && !is_endless && !self.quiescence.is_expired()
     }
 
     /// A turn of a client. Returns the local state in which the client took it.
-    pub(super) fn perform_turn(&self, actor: Actor, turn: &Turn, polls_max: u64) -> Key {
+    pub(super) fn perform_turn(&mut self, actor: Actor, turn: &Turn, polls_max: u64) -> Key {
         let key = self.runs_next(actor);
-        let at = self.now();
-        if self.state().note_polls(at, actor, turn.polls, polls_max) {
+        if self.world.note_polls(actor, turn.polls, polls_max) {
             turn.acts.iter().for_each(|act| self.perform(actor, act));
         }
         key
@@ -76,9 +77,9 @@ impl Simulation {
 
     /// Time has moved. No timer that has not fired was due.
     pub(crate) fn learn_timers(&self) {
-        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
-        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
-            self.learn_timer(actor, Timer::NotBefore(self.now()));
+        let actors: Vec<Actor> = self.world.actors.iter().map(|state| state.actor).collect();
+        for actor in actors.into_iter().filter(|&actor| self.world.can_run(actor)) {
+            self.learn_timer(actor, Timer::NotBefore(self.world.now));
         }
     }
 
@@ -90,36 +91,37 @@ impl Simulation {
     }
 
     /// Does what the code of a client did.
-    fn perform(&self, actor: Actor, act: &Act) {
-        let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
+    fn perform(&mut self, actor: Actor, act: &Act) {
+        let gate =
+            |world: &World, nth: &usize| world.gate(actor, *nth).expect("the client has opened it");
         match act {
-            Act::ReadTime => self.note_time_read(actor),
+            Act::ReadTime => self.world.note_time_read(actor),
             // A name depends on nothing but how many were drawn before.
             Act::DrawName => {}
             Act::Open { nth, server, traffic } => self.open(actor, *nth, *server, *traffic),
-            Act::Close { nth } => self.close(gate(*nth)),
-            Act::Ask { nth, request, operation } => self.ask(gate(*nth), request.clone(), *operation),
-            Act::Withdraw { nth, .. } => self.withdraw(gate(*nth)),
-            Act::AwaitMessage { nth, operation } => self.await_message(gate(*nth), *operation),
-            Act::GiveUp { nth } => self.give_up(gate(*nth)),
-            Act::Delay { nth, request } => self.delay(gate(*nth), request.clone()),
+            Act::Close { nth } => self.close(gate(&self.world, nth)),
+            Act::Ask { nth, request, operation } => self.ask(gate(&self.world, nth), request.clone(), *operation),
+            Act::Withdraw { nth, .. } => self.withdraw(gate(&self.world, nth)),
+            Act::AwaitMessage { nth, operation } => self.await_message(gate(&self.world, nth), *operation),
+            Act::GiveUp { nth } => self.give_up(gate(&self.world, nth)),
+            Act::Delay { nth, request } => self.world.delay(gate(&self.world, nth), request.clone()),
             Act::Enter { hold, section, since, record } => self.enter(*hold, section, *since, record.clone()),
             Act::Extend { hold, since, record } => self.extend(*hold, *since, record.clone()),
-            Act::Leave { hold } => self.leave(*hold),
-            Act::BeginOperation { id } => self.state().begin_operation(*id),
-            Act::EndOperation { id } => self.state().end_operation(*id),
-            Act::Accept { resource, token } => self.accept(actor, resource, *token),
-            Act::Looked { nth, footprint } => self.look(gate(*nth), footprint.clone()),
-            Act::Unblocked { nth, result } => self.unblock(gate(*nth), result.clone()),
+            Act::Leave { hold } => self.world.leave(*hold, LeftBy::Code),
+            Act::BeginOperation { id } => self.world.begin_operation(*id),
+            Act::EndOperation { id } => self.world.end_operation(*id),
+            Act::Accept { resource, token } => self.world.accept(actor, resource, *token),
+            Act::Looked { nth, footprint } => self.look(gate(&self.world, nth), footprint.clone()),
+            Act::Unblocked { nth, result } => self.unblock(gate(&self.world, nth), result.clone()),
             Act::End(end) => {
-                self.end_client(actor, end);
-                self.finish_client(actor);
+                self.world.end_client(actor, end);
+                self.world.finish_client(actor);
             }
         }
     }
 }
 
-impl State {
+impl World {
     /// Counts the tasks of the clients besides those of the actors' own code, after these clients
     /// ran. Returns how many more there are than before without those that the actors' own code
     /// spawned, and whose they are. If it is not clear whose task came, any of them may own it. If

@@ -9,6 +9,7 @@ use emulator::Snapshot;
 
 use super::gate::{Gate, GateState};
 use super::holds::Grant;
+use super::known_servers::ServerState;
 use super::learned::Lack;
 use super::operations::Operation;
 use super::pause::Pause;
@@ -21,8 +22,13 @@ use crate::live::Traffic;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History, LocalState, Recorder};
 
+/// The state of an execution.
 #[derive(Clone, Default)]
-pub(crate) struct State {
+pub(crate) struct World {
+    /// True time since the start.
+    pub(crate) now: Duration,
+    /// The state of each server. `None` in an execution in which all servers run.
+    pub(super) servers: Vec<Option<ServerState>>,
     pub(crate) actors: SharedList<ActorState>,
     pub(crate) gates: SharedList<Gate>,
     pub(crate) recorder: Recorder,
@@ -35,6 +41,8 @@ pub(crate) struct State {
     pub(super) operations: Vec<Operation>,
     /// The learned clients that have something to do, in order.
     pub(crate) woken: Vec<Actor>,
+    /// Counts what clients did that the driver may have to handle.
+    pub(crate) activity: u64,
     /// The number of turns of clients so far.
     pub(super) n_turns: u64,
     /// The number of commands that have run.
@@ -111,7 +119,7 @@ pub(crate) struct ActorState {
     pub(crate) exchanges: Arc<Vec<Exchange>>,
 }
 
-impl State {
+impl World {
     pub(crate) fn idx(&self, actor: Actor) -> usize {
         // Probes come after the actors, in the order of their numbers. There are few of them.
         match self.actors.get(actor.0) {
@@ -147,13 +155,13 @@ impl State {
         &mut self.actors[idx]
     }
 
-    pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
+    pub(crate) fn record(&mut self, kind: EventKind) {
         // A client that enters or leaves makes progress.
         if let EventKind::Enter { actor, .. }
         | EventKind::Extended { actor, .. }
         | EventKind::Leave { actor, .. } = kind
         {
-            self.note_progress(at, actor);
+            self.note_progress(actor);
         }
         match kind {
             EventKind::Enter { actor, until, .. } | EventKind::Extended { actor, until, .. } => {
@@ -164,7 +172,7 @@ impl State {
             | EventKind::Shortened { holder: loser, .. } => self.actor(loser).lost_lease = true,
             _ => {}
         }
-        self.recorder.event(at, kind);
+        self.recorder.event(self.now, kind);
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -177,14 +185,14 @@ impl State {
     }
 
     /// Begins a step.
-    pub(crate) fn begin(&mut self, at: Duration, step: Step) {
+    pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(|gate| self.is_awake(gate)));
         if budget == Some(Budget::STALLS) {
             self.slow_down();
         }
-        if self.times.last() != Some(&at) {
-            self.times.push(at);
+        if self.times.last() != Some(&self.now) {
+            self.times.push(self.now);
         }
         self.recorder.begin_step(step, budget);
     }
@@ -222,6 +230,7 @@ impl State {
 
     /// A request or a message waits at this gate from now on.
     pub(super) fn wait_at(&mut self, gate: usize) {
+        self.activity += 1;
         self.change_gate(gate, GateState::Waiting);
         self.recorder.requests_changed(self.gates[gate].actor);
     }
@@ -253,22 +262,22 @@ impl State {
 
     /// The code of an actor is polled so often. Returns `false` if that is too often in this step.
     /// The execution then ends.
-    pub(super) fn note_polls(&mut self, at: Duration, actor: Actor, polls: u64, polls_max: u64) -> bool {
+    pub(super) fn note_polls(&mut self, actor: Actor, polls: u64, polls_max: u64) -> bool {
         let step = self.history().steps.len();
         let client = self.actor(actor);
         let before = if client.polls.0 == step { client.polls.1 } else { 0 };
         client.polls = (step, before + polls);
         let is_over = client.polls.1 > polls_max;
         if is_over && !self.is_endless {
-            self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
+            self.end(actor, format!("in one step, it was polled {polls_max} times"));
         }
         !is_over
     }
 
     /// An actor reached this limit, and the execution ends.
-    pub(crate) fn end(&mut self, at: Duration, actor: Actor, limit: String) {
+    pub(crate) fn end(&mut self, actor: Actor, limit: String) {
         self.is_endless = true;
-        self.record(at, EventKind::Endless { actor, limit });
+        self.record(EventKind::Endless { actor, limit });
     }
 
     /// The actor that took most of the latest steps.
@@ -309,10 +318,12 @@ impl State {
         }
     }
 
-    /// An execution continues in place of one that ended.
-    pub(super) fn forget_end(&mut self) {
-        (self.lack, self.is_endless) = (None, false);
-        self.unknown_timers.clear();
+    /// A copy without the history.
+    pub(super) fn without_history(&mut self) -> World {
+        let recorder = std::mem::take(&mut self.recorder);
+        let copy = self.clone();
+        self.recorder = recorder;
+        copy
     }
 
     /// A server refused a request or disconnected. If the request was a release, the grant stays,
@@ -333,14 +344,14 @@ impl State {
 
     /// Whether the client may end with an error now: a fault gave it one in place of a reply, it
     /// has lost its grant, or its lease has ended.
-    pub(crate) fn may_give_up(&mut self, actor: Actor, at: Duration) -> bool {
+    pub(crate) fn may_give_up(&mut self, actor: Actor) -> bool {
         let ActorState { got_fault_error, lost_lease, lease_end, .. } = self.actors[self.idx(actor)];
         if got_fault_error || lost_lease {
             return true;
         }
         lease_end.is_some_and(|end| {
             self.recorder.time_read();
-            end <= at
+            end <= self.now
         })
     }
 
