@@ -28,6 +28,11 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
+    /// The smaller one of both.
+    pub(crate) fn min(self, other: Sample) -> Sample {
+        if other.padded() < self.padded() { other } else { self }
+    }
+
     /// The time with what it may differ by, so that ratios of short times mean something.
     pub(crate) fn padded(self) -> f64 {
         self.micros + self.noise_micros
