@@ -1,7 +1,6 @@
 //! Lessons for learned clients. If a client reaches a state in which it has not been seen, its code
 //! runs alone, and is told what the client was told. No server and no other client takes part.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +23,9 @@ const LESSONS_MAX: usize = 8;
 
 /// The runtime on which the tasks of clients run, and the lessons that were given there.
 pub(super) struct Lessons {
-    runtime: RefCell<Runtime>,
+    pub(super) runtime: Arc<Runtime>,
     pub(super) quiescence: Arc<Quiescence>,
-    given: RefCell<BTreeSet<Lesson>>,
+    given: BTreeSet<Lesson>,
 }
 
 /// The state of a client, the time, and whether the turn of the client begins.
@@ -35,29 +34,25 @@ type Lesson = (Key, Duration, bool);
 impl Default for Lessons {
     fn default() -> Lessons {
         let quiescence = Arc::new(Quiescence::default());
-        let runtime = RefCell::new(build_runtime(quiescence.clone()));
-        Lessons { runtime, quiescence, given: RefCell::default() }
+        let runtime = Arc::new(build_runtime(quiescence.clone()));
+        Lessons { runtime, quiescence, given: BTreeSet::new() }
     }
 }
 
 impl Lessons {
     /// Forgets which lessons were given: what they taught is forgotten, too.
-    pub(super) fn forget(&self) {
-        self.given.borrow_mut().clear();
+    pub(super) fn forget(&mut self) {
+        self.given.clear();
     }
 
-    /// Runs tasks until this resolves, and ends those that were aborted then.
-    pub(super) fn block_on<R>(&self, running: impl Future<Output = R>) -> R {
-        let mut runtime = self.runtime.borrow_mut();
-        let result = runtime.block_on(running);
-        // Tasks of one execution must not run in the next.
-        if runtime.metrics().num_alive_tasks() > 0 {
-            runtime.block_on(tokio::task::yield_now());
+    /// Ends the tasks that were aborted. Tasks of one execution must not run in the next.
+    pub(super) fn end_tasks(&mut self) {
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            self.runtime.block_on(tokio::task::yield_now());
         }
-        if runtime.metrics().num_alive_tasks() > 0 {
-            *runtime = build_runtime(self.quiescence.clone());
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            self.runtime = Arc::new(build_runtime(self.quiescence.clone()));
         }
-        result
     }
 }
 
@@ -76,23 +71,29 @@ impl Execution<'_> {
     /// Returns `false` if there is no such lesson, or if it was given before.
     pub(super) fn teach(&mut self, actor: Actor) -> bool {
         let Clients::Learned(learned) = &self.sim.clients else { return false };
+        let learned = learned.clone();
         let (key, is_awake) = (self.sim.key(actor), self.sim.world.woken.contains(&actor));
         let lesson = (key, self.sim.world.now, is_awake);
-        if self.n_lessons == LESSONS_MAX || !self.lessons.given.borrow_mut().insert(lesson) {
+        if self.n_lessons == LESSONS_MAX || !self.lessons.given.insert(lesson) {
             return false;
         }
         self.n_lessons += 1;
-        let is_taught = self.lessons.block_on(self.give(learned, lesson));
+        let runtime = self.lessons.runtime.clone();
+        let entered = runtime.enter();
+        let is_taught = self.give(&learned, lesson);
+        drop(entered);
+        self.lessons.end_tasks();
         if !panics::take().is_empty() {
             learned.unlearn(&[key.0]);
         }
         is_taught && learned.are_clients_learnable(&[key.0])
     }
 
-    async fn give(&self, learned: &Learned, (key, now, is_awake): Lesson) -> bool {
+    fn give(&mut self, learned: &Learned, (key, now, is_awake): Lesson) -> bool {
         let (code, actor, goal) = key;
         let Simulation { config, timers, .. } = &*self.sim;
-        let live = Live::new(self.lessons.quiescence.clone(), config.terms.clone(), START);
+        let Lessons { runtime, quiescence, .. } = self.lessons;
+        let live = Live::new(runtime, quiescence.clone(), config.terms.clone(), START);
         let parks_max = live.quiescence.parks() + PARKS_MAX;
         let (scenario, state) = (self.scenario, LocalState::default());
         let mut pupil = Pupil {
@@ -108,16 +109,16 @@ impl Execution<'_> {
             parks_max,
         };
         for telling in learned.tellings(goal) {
-            pupil.attend(&telling).await;
+            pupil.attend(&telling);
         }
         // The turn of a client whose tasks run on has begun by itself.
         if is_awake && pupil.state == goal {
-            pupil.begin_turn(now).await;
+            pupil.begin_turn(now);
         }
         let state = if is_awake { goal.in_turn(now) } else { goal };
         let is_taught = pupil.state == state;
         if is_taught {
-            let has_timer = pupil.await_activity().await;
+            let has_timer = pupil.await_activity();
             if let Some(timers) = timers {
                 timers.insert(actor, state, has_timer);
             }
@@ -146,27 +147,27 @@ struct Pupil<'a> {
 impl Pupil<'_> {
     /// Tells the client what it was told. Its process stands still until its turn begins, unless
     /// it has tasks that would run on.
-    async fn attend(&mut self, Telling { before, at, told, after }: &Telling) {
+    fn attend(&mut self, Telling { before, at, told, after }: &Telling) {
         // The turn of a client whose tasks run on has begun by itself.
         if self.state != *before {
             return;
         }
         if let Told::Turn = told {
-            return self.begin_turn(*at).await;
+            return self.begin_turn(*at);
         }
-        self.stand_still_until(*at).await;
+        self.stand_still_until(*at);
         let is_told = self.live.deliver(self.actor, told);
         if is_told && self.state == *before {
             self.state = *after;
         }
         if self.tasks > 0 {
-            self.run().await;
+            self.run();
         }
     }
 
-    async fn begin_turn(&mut self, at: Duration) {
+    fn begin_turn(&mut self, at: Duration) {
         let before = self.state;
-        self.stand_still_until(at).await;
+        self.stand_still_until(at);
         if self.state != before {
             return;
         }
@@ -185,22 +186,22 @@ impl Pupil<'_> {
             self.is_running = true;
         }
         self.live.resume(self.actor);
-        self.run().await;
+        self.run();
     }
 
     /// Moves time to this, while the process stands still.
-    async fn stand_still_until(&mut self, at: Duration) {
+    fn stand_still_until(&mut self, at: Duration) {
         if self.task.is_some() && self.tasks == 0 {
             self.live.pause(self.actor);
         }
         if at > self.live.now() {
-            while !self.move_time(at).await {}
+            while !self.move_time(at) {}
         }
     }
 
     /// Moves time to this, or to the next turn. Returns whether it is there, or moves no more.
-    async fn move_time(&mut self, until: Duration) -> bool {
-        let is_there = self.live.move_time(until, self.parks_max).await;
+    fn move_time(&mut self, until: Duration) -> bool {
+        let is_there = self.live.move_time(until, self.parks_max);
         self.learn();
         is_there || self.is_over()
     }
@@ -211,16 +212,16 @@ impl Pupil<'_> {
     }
 
     /// Lets the code run as far as it can.
-    async fn run(&mut self) {
-        self.live.quiescence.wait().await;
+    fn run(&mut self) {
+        self.live.run();
         self.learn();
     }
 
     /// Waits until a timer makes the client do something that its execution has to handle. Returns
     /// whether one does.
-    async fn await_activity(&mut self) -> bool {
+    fn await_activity(&mut self) -> bool {
         loop {
-            let is_there = self.live.move_time(self.live.now() + TIMER_MAX, self.parks_max).await;
+            let is_there = self.live.move_time(self.live.now() + TIMER_MAX, self.parks_max);
             if self.learn() {
                 return true;
             }

@@ -43,7 +43,7 @@ struct Execution<'a> {
     kinds: Vec<FaultKind>,
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
-    lessons: &'a Lessons,
+    lessons: &'a mut Lessons,
     /// How many lessons it has given.
     n_lessons: usize,
 }
@@ -60,28 +60,28 @@ struct Prepared {
 }
 
 impl Execution<'_> {
-    async fn run(&mut self) {
-        self.run_to_end().await;
+    fn run(&mut self) {
+        self.run_to_end();
         self.sim.world.is_running = false;
     }
 
-    async fn run_to_end(&mut self) {
+    fn run_to_end(&mut self) {
         let saved = self.sim.continue_learned();
         if saved.is_none() {
-            self.begin().await;
+            self.begin();
         }
-        self.go_on(saved).await;
+        self.go_on(saved);
     }
 
     /// Brings everything to the state in which the first step is chosen.
-    async fn begin(&mut self) {
+    fn begin(&mut self) {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
             let real_time = self.sim.real_time.get_or_insert_with(|| RealTime::start(client));
             self.sim.live.iter().for_each(|live| live.start_at(real_time.started_at));
         }
         match &self.scenario.before {
-            Some(before) => self.prepare(before).await,
+            Some(before) => self.prepare(before),
             None => self.sim.begin_with(&[]),
         }
         self.sim.world.is_running = true;
@@ -91,7 +91,7 @@ impl Execution<'_> {
     }
 
     /// Takes steps until the execution ends, from this state on if there is one.
-    async fn go_on(&mut self, mut saved: Option<Box<[Step]>>) {
+    fn go_on(&mut self, mut saved: Option<Box<[Step]>>) {
         let mut enabled = Vec::new();
         loop {
             if self.sim.world.lack.is_some() {
@@ -115,14 +115,14 @@ impl Execution<'_> {
                 if !self.policy.lets_time_pass(self.sim.world.history()) {
                     return;
                 }
-                self.take(Step::Wait).await;
+                self.take(Step::Wait);
                 continue;
             }
             let choice = self.policy.choose(&enabled, self.sim.world.history());
             match choice {
-                Choice::Take(idx) => self.take(enabled[idx]).await,
-                Choice::Move(step) => self.take(step).await,
-                Choice::ProbeTimer(actor) => return self.probe_timer(actor).await,
+                Choice::Take(idx) => self.take(enabled[idx]),
+                Choice::Move(step) => self.take(step),
+                Choice::ProbeTimer(actor) => return self.probe_timer(actor),
                 Choice::Finish => break,
                 Choice::Abort => return,
             }
@@ -130,7 +130,7 @@ impl Execution<'_> {
         if self.sim.world.is_endless {
             return;
         }
-        self.heal().await;
+        self.heal();
         self.note_panics();
     }
 
@@ -141,7 +141,7 @@ impl Execution<'_> {
         if world.is_endless {
             return true;
         }
-        let limit = if self.sim.quiescence.is_expired() {
+        let limit = if self.lessons.quiescence.is_expired() {
             format!("the execution took {} seconds of real time", wall_time.as_secs_f64())
         } else if world.history().steps.len() >= steps {
             format!("the execution has {steps} steps")
@@ -155,17 +155,17 @@ impl Execution<'_> {
 
     /// Brings the servers to the state in which every execution of the scenario begins. On
     /// emulators this runs once; a snapshot is restored afterwards.
-    async fn prepare(&mut self, before: &Act<()>) {
+    fn prepare(&mut self, before: &Act<()>) {
         let emulators: Vec<Emulator> = self.sim.emulators().cloned().collect();
         if emulators.is_empty() {
-            return self.run_before(before).await;
+            return self.run_before(before);
         }
         if !self.prepared.as_ref().is_some_and(|prepared| Arc::ptr_eq(&prepared.act, before)) {
             if let Clients::Learned(..) = self.sim.clients {
                 return self.sim.world.stop(Lack::UnknownState);
             }
             self.sim.reset();
-            self.run_before(before).await;
+            self.run_before(before);
             let failures = self.sim.world.history().events.clone();
             let is_complete = emulators.iter().all(Emulator::is_snapshot_complete);
             let snapshots = emulators.iter().map(Emulator::snapshot);
@@ -186,10 +186,13 @@ impl Execution<'_> {
     }
 
     /// Runs the code before the actors, and removes its actor.
-    async fn run_before(&mut self, before: &Act<()>) {
-        self.run_alone(ACTORS_MAX, before, |()| true, World::can_act).await;
+    fn run_before(&mut self, before: &Act<()>) {
+        self.run_alone(ACTORS_MAX, before, |()| true, World::can_act);
         self.note_panics();
-        assert!(self.sim.world.now.is_zero(), "the code of `Scenario::before` must not wait for time to pass");
+        assert!(
+            self.sim.world.now.is_zero(),
+            "the code of `Scenario::before` must not wait for time to pass"
+        );
         self.sim.forget_preparation(Actor(ACTORS_MAX));
     }
 
@@ -207,60 +210,60 @@ impl Execution<'_> {
         self.sim.record_timers(&moved);
     }
 
-    async fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Step) {
         let retrying = if step == Step::Wait { self.sim.world.retrying() } else { Vec::new() };
-        self.take_while(step, retrying).await;
+        self.take_while(step, &retrying);
     }
 
     /// Takes a step while these clients try in vain.
-    async fn take_while(&mut self, step: Step, retrying: Vec<Tries>) {
+    fn take_while(&mut self, step: Step, retrying: &[Tries]) {
         // The step itself would count as a change.
-        let change = self.sim.next_change(&retrying);
+        let change = self.sim.next_change(retrying);
         self.sim.world.begin(step);
         match step {
             Step::Run(actor, _) if !self.sim.world.actors[actor.0].is_started => {
-                self.start(actor).await;
+                self.start(actor);
                 // If several requests wait, the next step chooses one.
                 if let [connection] = self.waiting_connections(actor)[..] {
-                    self.let_through(actor, connection, Passage::default()).await;
+                    self.let_through(actor, connection, Passage::default());
                 }
             }
-            Step::Run(actor, connection) => self.let_through(actor, connection, Passage::default()).await,
+            Step::Run(actor, connection) => self.let_through(actor, connection, Passage::default()),
             Step::Send(actor, connection) => {
                 let passage = Passage { is_reply_late: true, ..Passage::default() };
-                self.let_through(actor, connection, passage).await;
+                self.let_through(actor, connection, passage);
             }
             Step::Receive(actor, connection) => {
                 if let Some(gate) = self.gate(actor, connection, Gate::awaits_reply) {
                     self.sim.deliver(gate);
-                    self.settle(actor).await;
+                    self.settle(actor);
                 }
             }
             Step::Wait => {
-                self.resume_all().await;
+                self.resume_all();
                 if self.sim.world.recorder.is_in_stall() {
-                    self.wait(&[], None).await;
+                    self.wait(&[], None);
                 } else {
-                    self.wait(&retrying, change).await;
+                    self.wait(retrying, change);
                 }
             }
             Step::Start(actor) => {
-                self.start(actor).await;
+                self.start(actor);
                 self.sim.world.record(EventKind::Started { actor });
             }
-            Step::Advance(span) => self.advance(span).await,
-            Step::Fault(fault) => self.strike(fault).await,
+            Step::Advance(span) => self.advance(span),
+            Step::Fault(fault) => self.strike(fault),
             Step::Late(actor, connection) => {
                 if let Some(gate) = self.gate(actor, connection, |_| true) {
                     self.sim.run_late(gate);
                 }
-                self.quiesce().await;
+                self.quiesce();
             }
         }
         if let Some(actor) = step.actor() {
             self.sim.world.recorder.client_ran(actor);
             if !step.fault().is_some_and(Fault::moves_time) {
-                self.resume(actor).await;
+                self.resume(actor);
             }
         }
         self.note_panics();
@@ -269,73 +272,72 @@ impl Execution<'_> {
     }
 
     /// Lets a fault strike.
-    async fn strike(&mut self, fault: Fault) {
+    fn strike(&mut self, fault: Fault) {
         match (fault.kind.row().effect, fault.target) {
             (Effect::Request(request), Target::Connection(actor, connection)) => {
                 let mut connection = Some(connection);
                 if !self.sim.world.actors[actor.0].is_started {
-                    self.start(actor).await;
+                    self.start(actor);
                     connection = self.waiting_connections(actor).first().copied();
                 }
                 if let Some(connection) = connection {
                     let fault = Fault { target: Target::Connection(actor, connection), ..fault };
-                    self.let_through(actor, connection, Passage { fault: Some(fault), ..Passage::default() })
-                        .await;
+                    self.let_through(actor, connection, Passage { fault: Some(fault), ..Passage::default() });
                     if request.outcome == RequestOutcome::Crashed {
                         Effects::crash(self, actor);
                         self.sim.record_fault(fault);
-                        self.quiesce().await;
+                        self.quiesce();
                     }
                 }
             }
             (Effect::Request(_), Target::Client(_) | Target::Server(_)) => {}
             (Effect::Pause, target) => {
                 target.actor().into_iter().for_each(|actor| self.sim.pause(actor));
-                self.advance(Duration::from_millis(fault.amount.unsigned_abs())).await;
+                self.advance(Duration::from_millis(fault.amount.unsigned_abs()));
                 self.sim.record_fault(fault);
                 // A client that waits for a server notices the reply first, and its timers then.
                 let sleeps = |actor: &Actor| !self.sim.world.has_request(*actor);
                 if let Some(actor) = target.actor().filter(sleeps) {
-                    self.resume(actor).await;
+                    self.resume(actor);
                 }
             }
             (Effect::Act(act), _) => {
                 let fault = act(self, fault);
                 self.sim.record_fault(fault);
-                self.quiesce().await;
+                self.quiesce();
             }
         }
     }
 
     /// Lets the process of an actor go on, if it stood still.
-    async fn resume(&mut self, actor: Actor) {
+    fn resume(&mut self, actor: Actor) {
         if self.sim.resume(actor) {
-            self.quiesce().await;
+            self.quiesce();
         }
     }
 
-    async fn resume_all(&mut self) {
+    fn resume_all(&mut self) {
         for actor in (0..self.scenario.actors.len()).map(Actor) {
-            self.resume(actor).await;
+            self.resume(actor);
         }
     }
 
     /// Finds out whether an actor has a timer.
-    async fn probe_timer(&mut self, actor: Actor) {
+    fn probe_timer(&mut self, actor: Actor) {
         // Tasks of other actors must not look like timers of this one.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
             Effects::crash(self, other);
-            self.quiesce().await;
+            self.quiesce();
         }
-        self.take_while(Step::Wait, Vec::new()).await;
+        self.take_while(Step::Wait, &[]);
     }
 
     /// Lets one request or message pass, and waits until the client has handled the reply or the
     /// fault.
-    async fn let_through(&mut self, actor: Actor, connection: usize, passage: Passage) {
+    fn let_through(&mut self, actor: Actor, connection: usize, passage: Passage) {
         if let Some(gate) = self.gate(actor, connection, Gate::waits) {
             self.sim.let_through(gate, passage);
-            self.settle(actor).await;
+            self.settle(actor);
         }
     }
 
@@ -346,9 +348,9 @@ impl Execution<'_> {
     }
 
     /// Waits until the client has handled what has just arrived.
-    async fn settle(&mut self, actor: Actor) {
-        self.quiesce().await;
-        self.resume(actor).await;
+    fn settle(&mut self, actor: Actor) {
+        self.quiesce();
+        self.resume(actor);
     }
 
     /// The actors that can still act.

@@ -2,9 +2,7 @@
 //! already known. A runner does not know which schedules are worth running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
@@ -15,11 +13,11 @@ use super::known_code::Timers;
 use super::panics::Collecting;
 use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
-use crate::live::Quiescence;
+use crate::live::{Live, Quiescence};
 use crate::scenario::Scenario;
 use crate::sim::{
-    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Recording, Retry, Server, Simulation,
-    Tries, UnknownTimer,
+    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Recording, Retry, START, Server,
+    Simulation, Tries, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -185,7 +183,7 @@ impl Runner {
     ) -> Result<Arc<History>, Lack> {
         let next = if mode == Mode::Learned { checkpoints.next_simulation() } else { None };
         let (history, kept, lack) = match next {
-            Some(sim) => self.run_simulation(|| sim, scenario, policy, mode, scenario.limits.wall_time),
+            Some(sim) => self.run_simulation(sim, scenario, policy, mode, scenario.limits.wall_time),
             None => {
                 let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
                 let servers = self.servers(scenario);
@@ -275,7 +273,7 @@ impl Runner {
     }
 
     /// Forgets what takes too much memory. To be called before an exploration.
-    pub(crate) fn limit_learned(&self) {
+    pub(crate) fn limit_learned(&mut self) {
         if self.learned.limit() {
             self.lessons.forget();
         }
@@ -343,22 +341,27 @@ impl Runner {
         // A schedule on a real server takes real time.
         let is_real = servers.iter().any(|server| matches!(server, Server::Redis(_)));
         let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
-        let (timers, quiescence) = (self.timers.clone(), self.lessons.quiescence.clone());
-        let begin = || {
-            let config = timers.config(scenario);
-            let known = (scenario.faults.stalls > 0).then(|| timers.of(scenario));
-            let mut sim =
-                Simulation::new(servers, quiescence, config, recording, known, clients, checkpoints);
-            timers.note_giving_up(scenario, &mut sim.world.actors);
-            Box::new(sim)
-        };
-        self.run_simulation(begin, scenario, policy, mode, limit)
+        let config = self.timers.config(scenario);
+        let known = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
+        let Lessons { runtime, quiescence, .. } = &self.lessons;
+        let runtime = runtime.clone();
+        let _entered = runtime.enter();
+        let live = (mode != Mode::Learned)
+            .then(|| Live::new(&runtime, quiescence.clone(), config.terms.clone(), START));
+        let mut sim = Simulation::new(servers, live, config, recording, known, clients, checkpoints);
+        self.timers.note_giving_up(scenario, &mut sim.world.actors);
+        let outcome = self.run_simulation(Box::new(sim), scenario, policy, mode, limit);
+        self.lessons.end_tasks();
+        if mode == Mode::Teaching {
+            self.learned.note_taught(&self.timers.of(scenario).codes);
+        }
+        outcome
     }
 
-    /// Runs the execution that `begin` makes.
+    /// Runs this execution.
     fn run_simulation(
         &mut self,
-        begin: impl FnOnce() -> Box<Simulation>,
+        sim: Box<Simulation>,
         scenario: &Scenario,
         policy: &mut dyn Policy,
         mode: Mode,
@@ -368,42 +371,28 @@ impl Runner {
         let _collecting = Collecting::begin();
         let watch = self.watch.clone();
         let _watching = watch.begin(&scenario.name, limit);
-        let running = async {
-            let sim = begin();
-            let mut execution = Execution {
-                scenario,
-                policy,
-                parks_max: sim.quiescence.parks() + PARKS_MAX,
-                sim,
-                tasks: Vec::new(),
-                prepared: &mut self.prepared,
-                kinds: enabled::kinds(&scenario.faults),
-                lessons: &self.lessons,
-                n_lessons: 0,
-            };
-            execution.run().await;
-            execution.tasks.iter().flatten().for_each(AbortHandle::abort);
-            let mut sim = execution.sim;
-            let world = &mut sim.world;
-            self.unknown_timers = std::mem::take(&mut world.unknown_timers);
-            self.retries = std::mem::take(&mut world.retries);
-            self.livelock = world.livelock.take();
-            self.named_keys = std::mem::take(&mut world.named_keys);
-            let (history, lack) = (world.recorder.take(), world.lack);
-            let checkpoints = sim.checkpoints.take();
-            (history, checkpoints.map(|kept| kept.after(sim)), lack)
+        let mut execution = Execution {
+            scenario,
+            policy,
+            parks_max: self.lessons.quiescence.parks() + PARKS_MAX,
+            sim,
+            tasks: Vec::new(),
+            prepared: &mut self.prepared,
+            kinds: enabled::kinds(&scenario.faults),
+            lessons: &mut self.lessons,
+            n_lessons: 0,
         };
-        if mode == Mode::Learned {
-            let mut running = pin!(running);
-            let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            let Poll::Ready(outcome) = poll else { unreachable!("learned clients wait for nothing") };
-            return outcome;
-        }
-        let outcome = self.lessons.block_on(running);
-        if mode == Mode::Teaching {
-            self.learned.note_taught(&self.timers.of(scenario).codes);
-        }
-        outcome
+        execution.run();
+        execution.tasks.iter().flatten().for_each(AbortHandle::abort);
+        let mut sim = execution.sim;
+        let world = &mut sim.world;
+        self.unknown_timers = std::mem::take(&mut world.unknown_timers);
+        self.retries = std::mem::take(&mut world.retries);
+        self.livelock = world.livelock.take();
+        self.named_keys = std::mem::take(&mut world.named_keys);
+        let (history, lack) = (world.recorder.take(), world.lack);
+        let checkpoints = sim.checkpoints.take();
+        (history, checkpoints.map(|kept| kept.after(sim)), lack)
     }
 }
 

@@ -16,14 +16,14 @@ use crate::trace::EventKind;
 
 impl Execution<'_> {
     /// Starts an actor, and waits until its requests are at their gates.
-    pub(super) async fn start(&mut self, actor: Actor) {
+    pub(super) fn start(&mut self, actor: Actor) {
         self.sim.world.actors[actor.0].is_started = true;
         let task = self.spawn(actor, &self.scenario.actors[actor.0], |()| true);
         if task.is_some() {
             self.tasks.resize(self.scenario.actors.len(), None);
             self.tasks[actor.0] = task;
         }
-        self.quiesce().await;
+        self.quiesce();
     }
 
     /// Starts the code of a client, as a task unless it is learned. `value` is what its result
@@ -42,7 +42,7 @@ impl Execution<'_> {
     }
 
     /// Lets clients run until they can do nothing more.
-    pub(super) async fn quiesce(&mut self) {
+    pub(super) fn quiesce(&mut self) {
         let polls_max = self.scenario.limits.polls;
         self.sim.end_closed_subscriptions();
         if let Clients::Learned(learned) = &self.sim.clients {
@@ -50,7 +50,7 @@ impl Execution<'_> {
             return self.as_far_as_known(|sim| sim.run_learned(&learned, polls_max));
         }
         loop {
-            self.sim.quiescence.wait().await;
+            self.sim.live.iter().for_each(|live| live.run());
             if !self.sim.perform_turns(polls_max) {
                 return;
             }

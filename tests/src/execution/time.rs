@@ -8,45 +8,45 @@ use crate::sim::{Clients, Passage, Simulation, TIMER_MAX, Tries};
 
 impl Execution<'_> {
     /// Moves time by `span`. Requests that timers make clients send meanwhile wait at their gates.
-    pub(super) async fn advance(&mut self, span: Duration) {
+    pub(super) fn advance(&mut self, span: Duration) {
         let before = self.sim.world.now;
-        self.move_time(before + span.min(SPAN_MAX), false).await;
+        self.move_time(before + span.min(SPAN_MAX), false);
         self.advanced(before);
     }
 
     /// Lets time pass until a timer fires. If clients try again and again in vain, time passes at
     /// most until something changes. Replies to such tries are in time.
-    pub(super) async fn wait(&mut self, retrying: &[Tries], change: Option<Duration>) {
+    pub(super) fn wait(&mut self, retrying: &[Tries], change: Option<Duration>) {
         const JUST_BEFORE: Duration = Duration::from_millis(1);
         self.sim.pause_until_replies(retrying.iter().map(|tries| tries.actor));
         let before = change.map(|change| change.saturating_sub(JUST_BEFORE));
-        let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX)).await;
+        let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX));
         if !has_fired && change.is_none() {
             return self.sim.world.note_wait_in_vain(retrying);
         }
         // A lease counts from the last request, which was made before the wait.
-        self.try_again(retrying).await;
+        self.try_again(retrying);
         if let Some((change, before)) = change.zip(before).filter(|_| !has_fired) {
-            self.advance_until_a_timer(change - before).await;
+            self.advance_until_a_timer(change - before);
         }
     }
 
     /// Lets each of these clients try once more, as far as they still try.
-    async fn try_again(&mut self, retrying: &[Tries]) {
+    fn try_again(&mut self, retrying: &[Tries]) {
         for tries in retrying {
             let commands = if self.sim.world.still_tries(tries) { tries.commands } else { 0 };
             for _ in 0..commands {
                 if let [connection] = self.waiting_connections(tries.actor)[..] {
-                    self.let_through(tries.actor, connection, Passage::default()).await;
+                    self.let_through(tries.actor, connection, Passage::default());
                 }
             }
         }
     }
 
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.
-    pub(super) async fn advance_until_a_timer(&mut self, span: Duration) -> bool {
+    pub(super) fn advance_until_a_timer(&mut self, span: Duration) -> bool {
         let before = self.sim.world.now;
-        let has_fired = self.move_time(before + span, true).await;
+        let has_fired = self.move_time(before + span, true);
         if has_fired {
             self.sim.world.recorder.timer_fired();
         }
@@ -55,7 +55,7 @@ impl Execution<'_> {
     }
 
     /// Moves time. If it `stops`, at most until a client acts. Returns whether one did.
-    async fn move_time(&mut self, until: Duration, stops: bool) -> bool {
+    fn move_time(&mut self, until: Duration, stops: bool) -> bool {
         let before = self.sim.world.activity;
         let has_acted = |sim: &Simulation| sim.world.activity != before;
         if let Clients::Learned(learned) = &self.sim.clients {
@@ -66,13 +66,13 @@ impl Execution<'_> {
         }
         let Some(live) = self.sim.live.clone() else { return has_acted(&self.sim) };
         loop {
-            let is_there = live.move_time(until, self.parks_max).await;
+            let is_there = live.move_time(until, self.parks_max);
             self.sim.follow_time();
             if self.sim.perform_turns(self.scenario.limits.polls) {
-                self.quiesce().await;
+                self.quiesce();
             }
-            let is_over = self.sim.quiescence.parks() >= self.parks_max
-                || self.sim.quiescence.is_expired()
+            let is_over = self.lessons.quiescence.parks() >= self.parks_max
+                || self.lessons.quiescence.is_expired()
                 || self.sim.world.is_endless;
             if is_there || is_over || stops && has_acted(&self.sim) {
                 return has_acted(&self.sim);

@@ -1,11 +1,12 @@
 //! The live clients of an execution: code that runs, on one paused runtime.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use emulator::Timestamp;
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
 use super::port::{Inbox, Port};
@@ -34,6 +35,8 @@ impl Terms {
 
 /// The clients of an execution whose code runs.
 pub(crate) struct Live {
+    /// The tasks of clients have a share in this, and must not keep the runtime that runs them.
+    runtime: Weak<Runtime>,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(super) terms: Terms,
     origin: Instant,
@@ -195,13 +198,25 @@ impl State {
 }
 
 impl Live {
-    /// Clients on the paused runtime in which this is called, at this time of day.
-    pub(crate) fn new(quiescence: Arc<Quiescence>, terms: Terms, start: Timestamp) -> Arc<Live> {
+    /// Clients whose code runs on this paused runtime, at this time of day. The runtime has to be
+    /// entered, now and whenever code starts.
+    pub(crate) fn new(
+        runtime: &Arc<Runtime>,
+        quiescence: Arc<Quiescence>,
+        terms: Terms,
+        start: Timestamp,
+    ) -> Arc<Live> {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (time, start_ms, state) = (AtomicU64::new(0), AtomicI64::new(start.millis()), Mutex::default());
         quiescence.set_news(false);
-        Arc::new(Live { quiescence, terms, origin, time, start_ms, state })
+        let runtime = Arc::downgrade(runtime);
+        Arc::new(Live { runtime, quiescence, terms, origin, time, start_ms, state })
+    }
+
+    /// Runs tasks until this resolves.
+    fn block_on<R>(&self, running: impl Future<Output = R>) -> R {
+        self.runtime.upgrade().expect("the runner has the runtime").block_on(running)
     }
 
     /// The time of day at the start is this.
@@ -239,20 +254,28 @@ impl Live {
         self.origin + at
     }
 
+    /// Lets the code run as far as it can.
+    pub(crate) fn run(&self) {
+        self.block_on(self.quiescence.wait());
+    }
+
     /// Moves time to `until`, or until a turn has begun, or until the runtime has parked so often.
     /// Returns whether it is `until`.
-    pub(crate) async fn move_time(&self, until: Duration, parks_max: u64) -> bool {
+    pub(crate) fn move_time(&self, until: Duration, parks_max: u64) -> bool {
         // While time stands still, its value is kept: reading tokio's clock is slow.
         self.time.store(MOVES, Ordering::Relaxed);
-        let is_over = tokio::select! {
-            biased;
-            () = self.quiescence.wait_for_news(parks_max) => false,
-            // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
-            () = tokio::time::sleep_until(self.instant(until)) => true,
-        };
-        if is_over {
-            self.quiescence.wait().await;
-        }
+        let is_over = self.block_on(async {
+            let is_over = tokio::select! {
+                biased;
+                () = self.quiescence.wait_for_news(parks_max) => false,
+                // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
+                () = tokio::time::sleep_until(self.instant(until)) => true,
+            };
+            if is_over {
+                self.quiescence.wait().await;
+            }
+            is_over
+        });
         let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
         self.time.store(nanos, Ordering::Relaxed);
         is_over

@@ -303,7 +303,8 @@ impl Simulation {
     /// Records what a server has just touched, if a step is being taken.
     pub(crate) fn note_footprint(&mut self, server: usize) {
         if self.world.recorder.is_in_step()
-            && let Some(footprint) = self.footprint(server) {
+            && let Some(footprint) = self.footprint(server)
+        {
             self.world.recorder.server_access(server, footprint);
         }
     }

@@ -36,7 +36,7 @@ use emulator::{Clock, Emulator, Timestamp};
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
-use crate::live::{Live, Quiescence, Request, Terms, Told};
+use crate::live::{Live, Request, Terms, Told};
 use crate::render::script_name;
 use crate::trace::{EventKind, HoldId, LeftBy, Struck};
 
@@ -50,8 +50,8 @@ pub(crate) use retries::{Livelock, Retry, Tries};
 pub use server::Server;
 pub(crate) use server::connect;
 pub(crate) use shared_list::SharedList;
-pub(crate) use world::{ActorState, World};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
+pub(crate) use world::{ActorState, World};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
 /// seconds shows what that does.
@@ -95,7 +95,6 @@ pub(crate) struct Simulation {
     /// The clocks of the emulators among the servers.
     clocks: Vec<Clock>,
     engines: Vec<Engine>,
-    pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) config: SimulationConfig,
     pub(crate) recording: Recording,
     /// Real time, if the server is real.
@@ -119,23 +118,22 @@ fn start_clock() -> Clock {
 impl Simulation {
     pub(crate) fn new(
         servers: Vec<Server>,
-        quiescence: Arc<Quiescence>,
+        live: Option<Arc<Live>>,
         config: SimulationConfig,
         recording: Recording,
         timers: Option<ScenarioTimers>,
         clients: Clients,
         checkpoints: Option<Checkpoints>,
     ) -> Simulation {
-        let is_learned = matches!(clients, Clients::Learned(..));
-        let clock = || if is_learned { start_clock() } else { Clock::tokio().skewed(AFTER_EPOCH_MS) };
+        let has_runtime = live.is_some();
+        let clock = || if has_runtime { Clock::tokio().skewed(AFTER_EPOCH_MS) } else { start_clock() };
         let actors = (0..config.terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let sim = Simulation {
             world: World { actors, servers: vec![None; servers.len()], ..World::default() },
             clocks: servers.iter().map(|_| clock()).collect(),
             engines: servers.iter().map(|_| Engine::default()).collect(),
-            live: (!is_learned).then(|| Live::new(quiescence.clone(), config.terms.clone(), START)),
+            live,
             servers,
-            quiescence,
             config,
             recording,
             real_time: None,
@@ -254,8 +252,8 @@ impl Simulation {
 
     pub(crate) fn advanced(&mut self, by: Duration) {
         let now = self.world.now;
-        if let Some(real_time) = &self.real_time {
-            real_time.wait_until(now, || self.quiescence.is_expired());
+        if let (Some(real_time), Some(live)) = (&self.real_time, &self.live) {
+            real_time.wait_until(now, || live.quiescence.is_expired());
         }
         let is_slow = self.world.gates.iter().any(Gate::is_slow);
         self.world.recorder.advanced(now, by, is_slow);

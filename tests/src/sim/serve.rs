@@ -341,7 +341,8 @@ impl Simulation {
         if self.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(format_error, Format::show);
             let changed = self.changed_keys(server);
-            let late = self.real_time.as_ref().map_or(Duration::ZERO, |real_time| real_time.late(self.world.now));
+            let late =
+                self.real_time.as_ref().map_or(Duration::ZERO, |real_time| real_time.late(self.world.now));
             let (text, brief) = request.text();
             let script = self.script(server, request);
             let Gate { nth: connection, traffic, .. } = self.world.gates[gate];

@@ -219,8 +219,7 @@ impl Simulation {
         }
         if let Some(fault) = passage.fault {
             let is_full = self.recording == Recording::Full;
-            let struck =
-                is_full.then(|| Struck { server, text: text(), script: None, is_message: true });
+            let struck = is_full.then(|| Struck { server, text: text(), script: None, is_message: true });
             self.world.record_request_fault(actor, fault, struck);
             return self.give_message(gate, None);
         }

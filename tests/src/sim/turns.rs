@@ -4,8 +4,8 @@ use super::learned::{Key, Timer};
 use super::learned_clients::Clients;
 use super::{Simulation, World};
 use crate::actor::Actor;
-use crate::trace::LeftBy;
 use crate::live::{Act, Begun, Noticed, Told, Turn, tasks};
+use crate::trace::LeftBy;
 
 impl Simulation {
     /// The client is the next to run. Returns the local state in which it does.
@@ -57,7 +57,7 @@ impl Simulation {
                 }
             }
         }
-        live.has_told() && !is_endless && !self.quiescence.is_expired()
+        live.has_told() && !is_endless && !live.quiescence.is_expired()
     }
 
     /// A turn of a client. Returns the local state in which the client took it.
@@ -92,15 +92,16 @@ impl Simulation {
 
     /// Does what the code of a client did.
     fn perform(&mut self, actor: Actor, act: &Act) {
-        let gate =
-            |world: &World, nth: &usize| world.gate(actor, *nth).expect("the client has opened it");
+        let gate = |world: &World, nth: &usize| world.gate(actor, *nth).expect("the client has opened it");
         match act {
             Act::ReadTime => self.world.note_time_read(actor),
             // A name depends on nothing but how many were drawn before.
             Act::DrawName => {}
             Act::Open { nth, server, traffic } => self.open(actor, *nth, *server, *traffic),
             Act::Close { nth } => self.close(gate(&self.world, nth)),
-            Act::Ask { nth, request, operation } => self.ask(gate(&self.world, nth), request.clone(), *operation),
+            Act::Ask { nth, request, operation } => {
+                self.ask(gate(&self.world, nth), request.clone(), *operation)
+            }
             Act::Withdraw { nth, .. } => self.withdraw(gate(&self.world, nth)),
             Act::AwaitMessage { nth, operation } => self.await_message(gate(&self.world, nth), *operation),
             Act::GiveUp { nth } => self.give_up(gate(&self.world, nth)),
