@@ -16,10 +16,10 @@
 //!    [`sample`] calls `explore/series.rs` and `explore/sampler.rs` instead. `explore/division.rs`
 //!    finds the shard of the process, and `explore/journal.rs` keeps what is done.
 //! 2. `execution/runner.rs` runs one execution. Clients and servers that are known run nowhere:
-//!    `sim/learned.rs` and `sim/known_servers.rs` repeat what they did before. If a client is not
-//!    known, all clients run on a paused tokio runtime. A [`Policy`](execution::Policy) chooses the
+//!    `memo` has what they did before. If a client is not known, all clients run on a paused tokio
+//!    runtime (`live`). A [`Policy`](execution::Policy) chooses the
 //!    steps: `dpor`, or one of the ways to draw them.
-//! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are
+//! 3. When no task can run (`live/quiescence.rs`), `execution/enabled.rs` lists the steps that are
 //!    possible, and the policy chooses.
 //! 4. `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
 //!    (`sim/gate.rs`) passes, time moves, or a fault strikes (`fault`).
@@ -44,7 +44,9 @@
 //! | [`oracle`] | what must hold; sees a history and nothing else |
 //! | [`lint`] | habits that break locks, found in the commands of a few executions |
 //! | `render` | text for people: commands, replies, timelines |
-//! | `sim` | what the clients of an execution share: gates, servers, time, holds, what is known of clients and servers |
+//! | `live` | clients whose code runs: what they are told, and what they do in their turns |
+//! | `memo` | what clients and servers did before, so that it need not run again |
+//! | `sim` | one execution: its world as a value, and what carries that on |
 //! | `client` | a client's side: gated connections, subscriptions, holds |
 //! | `scenario` | what is tested |
 //! | `execution` | runs one schedule |
@@ -77,6 +79,7 @@ pub mod oracle;
 pub mod lint;
 pub mod render;
 pub mod live;
+mod memo;
 pub mod sim;
 pub mod client;
 pub mod scenario;

@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::live::Traffic;
 use crate::schedule::Step;
-use crate::sim::{ActorState, Gate, World};
+use crate::sim::{ActorState, Gate, Life, World};
 
 /// Most times that others sleep after a stall while something is slow. Clients that poll would
 /// sleep for ever.
@@ -59,7 +59,8 @@ impl Execution<'_> {
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = world.gates.iter().filter(|gate| !gate.late.is_empty());
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));
-        let unstarted = || world.actors.iter().filter(|client| !client.is_started).map(|client| client.actor);
+        let unstarted =
+            || world.actors.iter().filter(|client| client.life == Life::Unstarted).map(|client| client.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
         // Before its first command a client can read its clock. That matters only if time can move
         // or a clock can jump. An operation must have begun before it can be cancelled.
@@ -152,7 +153,8 @@ impl Execution<'_> {
                 };
                 let waiting = world.gates.iter().filter(can_strike);
                 waiting.for_each(|gate| strike(Target::Connection(gate.actor, gate.nth)));
-                let unstarted = world.actors.iter().filter(|actor| !actor.is_started && !row.needs_operation);
+                let unstarted =
+                    world.actors.iter().filter(|actor| actor.life == Life::Unstarted && !row.needs_operation);
                 unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
             }
             (TargetKind::Connection, Effect::Act(_) | Effect::Pause) => {}

@@ -1,13 +1,11 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
-use tokio::task::AbortHandle;
-
 use super::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate, Passage, TIMER_MAX, World};
+use crate::sim::{ActorState, GRACE, Gate, Life, Passage, TIMER_MAX, World};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -35,7 +33,7 @@ impl Execution<'_> {
                     has_moved |= self.run_requests(actor);
                 }
             }
-            if self.is_endless() {
+            if self.is_cut() {
                 return;
             }
             if !has_moved && !self.wait_or_retry(&active) {
@@ -80,9 +78,9 @@ impl Execution<'_> {
     /// A lease and some grace pass. Tasks that clients have left behind go on meanwhile.
     fn let_a_lease_pass(&mut self) {
         let until = self.sim.world.now + self.scenario.lease_max() + GRACE;
-        while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)) && !self.is_endless() {
+        while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)) && !self.is_cut() {
             // A reply may make a task send more.
-            while self.let_all_through() && !self.is_endless() {}
+            while self.let_all_through() && !self.is_cut() {}
         }
     }
 
@@ -135,13 +133,13 @@ impl Execution<'_> {
         goes_on: fn(&World, Actor) -> bool,
     ) -> Option<bool> {
         let actor = Actor(number);
-        let mut state = ActorState::new(actor);
-        state.is_started = true;
-        self.sim.world.actors.push(state);
-        let task = self.spawn(actor, act, value);
+        let mut client = ActorState::new(actor);
+        client.life = Life::Running;
+        self.sim.world.actors.push(client);
+        self.spawn(actor, act, value);
         self.quiesce();
         let mut waits = 0;
-        while goes_on(&self.sim.world, actor) && !self.lessons.quiescence.is_expired() {
+        while goes_on(&self.sim.world, actor) && !self.lessons.runtime.quiescence.is_expired() {
             let waiting = self.waiting_connections(actor);
             for &connection in &waiting {
                 self.sim.world.actor(actor).polls = (0, 0);
@@ -156,9 +154,12 @@ impl Execution<'_> {
             }
         }
         // If the time is over, that is recorded.
-        self.is_endless();
-        task.as_ref().map(AbortHandle::abort);
+        self.is_cut();
+        self.sim.code.iter().for_each(|code| code.end(actor));
         self.sim.drop_client(actor);
-        self.sim.world.actor(actor).result
+        match self.sim.world.actor(actor).life {
+            Life::Ended(result) => result,
+            Life::Unstarted | Life::Running | Life::Crashed => None,
+        }
     }
 }

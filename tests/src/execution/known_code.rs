@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::Runner;
 use crate::actor::Actor;
 use crate::live::Terms;
+use crate::memo::{CodeId, ScenarioTimers, Thresholds, TimerCache};
 use crate::scenario::{Act, Scenario};
-use crate::sim::{ActorState, CodeId, ScenarioTimers, SharedList, SimulationConfig, Thresholds, TimerCache};
+use crate::sim::{ActorState, SharedList, SimulationConfig};
 
 /// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
 /// share them.

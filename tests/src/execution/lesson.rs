@@ -5,54 +5,35 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-use tokio::task::AbortHandle;
-
-use super::runner::{PARKS_MAX, build_runtime};
-use super::tasks::spawn;
-use super::{Execution, panics};
+use super::Execution;
+use super::tasks::start;
 use crate::actor::Actor;
-use crate::live::{Act, Begun, Live, Noticed, Quiescence, Telling, Told, Turn, tasks};
+use crate::live::{
+    Act, Begun, Code as _, Live, Moved, Noticed, PausedRuntime, Telling, Told, Turn, take_panics,
+};
+use crate::memo::{CodeId, Key, Memory, Timer};
 use crate::scenario::Scenario;
-use crate::sim::{Clients, CodeId, Key, Lack, Learned, START, Simulation, TIMER_MAX, Timer, Unknown};
+use crate::sim::{Clients, Lack, START, Simulation, TIMER_MAX, Unknown};
 use crate::trace::LocalState;
 
 /// Most lessons in one execution. Each tells all that was told before, so that many take longer
 /// than to run the execution with the code of all clients.
 const LESSONS_MAX: usize = 8;
 
-/// The runtime on which the tasks of clients run, and the lessons that were given there.
+/// The runtime on which the code of clients runs, and the lessons that were given there.
+#[derive(Default)]
 pub(super) struct Lessons {
-    pub(super) runtime: Arc<Runtime>,
-    pub(super) quiescence: Arc<Quiescence>,
+    pub(super) runtime: PausedRuntime,
     given: BTreeSet<Lesson>,
 }
 
 /// The state of a client, the time, and whether the turn of the client begins.
 type Lesson = (Key, Duration, bool);
 
-impl Default for Lessons {
-    fn default() -> Lessons {
-        let quiescence = Arc::new(Quiescence::default());
-        let runtime = Arc::new(build_runtime(quiescence.clone()));
-        Lessons { runtime, quiescence, given: BTreeSet::new() }
-    }
-}
-
 impl Lessons {
     /// Forgets which lessons were given: what they taught is forgotten, too.
     pub(super) fn forget(&mut self) {
         self.given.clear();
-    }
-
-    /// Ends the tasks that were aborted. Tasks of one execution must not run in the next.
-    pub(super) fn end_tasks(&mut self) {
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime.block_on(tokio::task::yield_now());
-        }
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime = Arc::new(build_runtime(self.quiescence.clone()));
-        }
     }
 }
 
@@ -78,23 +59,21 @@ impl Execution<'_> {
             return false;
         }
         self.n_lessons += 1;
-        let runtime = self.lessons.runtime.clone();
+        let runtime = self.lessons.runtime.get();
         let entered = runtime.enter();
         let is_taught = self.give(&learned, lesson);
         drop(entered);
-        self.lessons.end_tasks();
-        if !panics::take().is_empty() {
+        self.lessons.runtime.end_tasks();
+        if !take_panics().is_empty() {
             learned.unlearn(&[key.0]);
         }
         is_taught && learned.are_clients_learnable(&[key.0])
     }
 
-    fn give(&mut self, learned: &Learned, (key, now, is_awake): Lesson) -> bool {
+    fn give(&mut self, learned: &Memory, (key, now, is_awake): Lesson) -> bool {
         let (code, actor, goal) = key;
         let Simulation { config, timers, .. } = &*self.sim;
-        let Lessons { runtime, quiescence, .. } = self.lessons;
-        let live = Live::new(runtime, quiescence.clone(), config.terms.clone(), START);
-        let parks_max = live.quiescence.parks() + PARKS_MAX;
+        let live = self.lessons.runtime.clients(config.terms.clone(), START);
         let (scenario, state) = (self.scenario, LocalState::default());
         let mut pupil = Pupil {
             scenario,
@@ -103,10 +82,9 @@ impl Execution<'_> {
             code,
             actor,
             state,
-            task: None,
+            has_started: false,
             is_running: false,
             tasks: 0,
-            parks_max,
         };
         for telling in learned.tellings(goal) {
             pupil.attend(&telling);
@@ -123,7 +101,7 @@ impl Execution<'_> {
                 timers.insert(actor, state, has_timer);
             }
         }
-        pupil.task.iter().for_each(AbortHandle::abort);
+        pupil.live.end_all();
         is_taught
     }
 }
@@ -132,16 +110,15 @@ impl Execution<'_> {
 struct Pupil<'a> {
     scenario: &'a Scenario,
     live: Arc<Live>,
-    learned: &'a Learned,
+    learned: &'a Memory,
     code: CodeId,
     actor: Actor,
     state: LocalState,
-    task: Option<AbortHandle>,
+    has_started: bool,
     /// Its own code runs.
     is_running: bool,
     /// The number of its tasks besides its own.
     tasks: usize,
-    parks_max: u64,
 }
 
 impl Pupil<'_> {
@@ -171,19 +148,16 @@ impl Pupil<'_> {
         if self.state != before {
             return;
         }
-        if self.task.is_none() {
-            let (client, polls_max) = (self.live.client(self.actor), self.scenario.limits.polls);
-            let own = self
-                .scenario
-                .actors
-                .get(self.actor.0)
-                .map(|act| spawn(client.clone(), act, |()| true, polls_max));
-            let probe = || {
-                let (_, probe) = self.scenario.probe.as_ref()?;
-                Some(spawn(client.clone(), probe, |is_granted| is_granted, polls_max))
-            };
-            self.task = own.or_else(probe);
-            self.is_running = true;
+        if !self.has_started {
+            let (actor, polls_max) = (self.actor, self.scenario.limits.polls);
+            match (self.scenario.actors.get(actor.0), &self.scenario.probe) {
+                (Some(act), _) => start(&self.live, actor, act, |()| true, polls_max),
+                (None, Some((_, probe))) => {
+                    start(&self.live, actor, probe, |is_granted| is_granted, polls_max);
+                }
+                (None, None) => {}
+            }
+            (self.has_started, self.is_running) = (true, true);
         }
         self.live.resume(self.actor);
         self.run();
@@ -191,7 +165,7 @@ impl Pupil<'_> {
 
     /// Moves time to this, while the process stands still.
     fn stand_still_until(&mut self, at: Duration) {
-        if self.task.is_some() && self.tasks == 0 {
+        if self.has_started && self.tasks == 0 {
             self.live.pause(self.actor);
         }
         if at > self.live.now() {
@@ -201,14 +175,9 @@ impl Pupil<'_> {
 
     /// Moves time to this, or to the next turn. Returns whether it is there, or moves no more.
     fn move_time(&mut self, until: Duration) -> bool {
-        let is_there = self.live.move_time(until, self.parks_max);
+        let moved = self.live.move_time(until);
         self.learn();
-        is_there || self.is_over()
-    }
-
-    /// Whether the lesson has taken too long.
-    fn is_over(&self) -> bool {
-        self.live.quiescence.parks() >= self.parks_max || self.live.quiescence.is_expired()
+        moved != Moved::UntilAct || self.live.is_expired()
     }
 
     /// Lets the code run as far as it can.
@@ -221,11 +190,11 @@ impl Pupil<'_> {
     /// whether one does.
     fn await_activity(&mut self) -> bool {
         loop {
-            let is_there = self.live.move_time(self.live.now() + TIMER_MAX, self.parks_max);
+            let moved = self.live.move_time(self.live.now() + TIMER_MAX);
             if self.learn() {
                 return true;
             }
-            if is_there || self.is_over() {
+            if moved != Moved::UntilAct || self.live.is_expired() {
                 self.learned.learn_timer(self.key(), Timer::NotBefore(self.live.now()));
                 return false;
             }
@@ -240,7 +209,7 @@ impl Pupil<'_> {
     fn learn(&mut self) -> bool {
         let mut is_activity = false;
         let is_running = self.is_running;
-        for Noticed { actor, fired, is_sharing, begun, .. } in self.live.take_noticed(|_| is_running) {
+        for Noticed { actor, fired, is_sharing, begun, .. } in self.live.take_noticed(&|_| is_running) {
             fired.into_iter().for_each(|at| self.learned.learn_timer(self.key(), Timer::At(at)));
             if is_sharing || actor != self.actor {
                 self.learned.note_sharing(self.code);
@@ -248,7 +217,7 @@ impl Pupil<'_> {
             let Some(Begun { turn, .. }) = begun.filter(|_| actor == self.actor) else { continue };
             self.is_running &= !turn.acts.iter().any(|act| matches!(act, Act::End(_)));
             is_activity |= turn.acts.iter().any(Act::is_activity);
-            let now = tasks().saturating_sub(usize::from(self.is_running));
+            let now = self.live.tasks().saturating_sub(usize::from(self.is_running));
             let more = now.cast_signed() - std::mem::replace(&mut self.tasks, now).cast_signed();
             self.state = self.state.in_turn(self.live.now());
             self.learned.learn(self.key(), Turn { tasks: more, ..turn });

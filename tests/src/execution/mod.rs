@@ -6,7 +6,6 @@ mod known_code;
 mod runner;
 mod enabled;
 mod thresholds;
-mod panics;
 mod tasks;
 mod watchdog;
 mod time;
@@ -17,32 +16,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Emulator, Snapshot};
-use tokio::task::AbortHandle;
 
 pub use known_code::KnownCode;
 use lesson::Lessons;
 pub use policy::{Choice, Policy};
 pub(crate) use runner::Mode;
-pub use runner::{Learning, Runner, Stopper, cores};
+pub use runner::{Executed, Learning, Runner, Stopper, cores};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
+use crate::live::Live;
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
-use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, Tries, World};
+use crate::sim::{
+    Checkpoints, Clients, Gate, Lack, Life, Passage, RealTime, Server, Simulation, Tries, World,
+};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
     scenario: &'a Scenario,
     policy: &'a mut dyn Policy,
     sim: Box<Simulation>,
-    /// The tasks of the actors, in order.
-    tasks: Vec<Option<AbortHandle>>,
+    /// The clients whose code runs in this process. `None` if no code runs.
+    live: Option<Arc<Live>>,
+    /// The places from which the next execution can continue, if it will.
+    checkpoints: Option<Checkpoints>,
     prepared: &'a mut Option<Prepared>,
     /// The kinds of faults that have a budget.
     kinds: Vec<FaultKind>,
-    /// The runtime may park this often, counted from its start.
-    parks_max: u64,
     lessons: &'a mut Lessons,
     /// How many lessons it has given.
     n_lessons: usize,
@@ -66,7 +67,7 @@ impl Execution<'_> {
     }
 
     fn run_to_end(&mut self) {
-        let saved = self.sim.continue_learned();
+        let saved = self.checkpoints.as_mut().and_then(|places| places.resume(&mut self.sim));
         if saved.is_none() {
             self.begin();
         }
@@ -78,7 +79,7 @@ impl Execution<'_> {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
             let real_time = self.sim.real_time.get_or_insert_with(|| RealTime::start(client));
-            self.sim.live.iter().for_each(|live| live.start_at(real_time.started_at));
+            self.sim.code.iter().for_each(|code| code.start_at(real_time.started_at));
         }
         match &self.scenario.before {
             Some(before) => self.prepare(before),
@@ -94,7 +95,7 @@ impl Execution<'_> {
     fn go_on(&mut self, mut saved: Option<Box<[Step]>>) {
         let mut enabled = Vec::new();
         loop {
-            if self.sim.world.lack.is_some() {
+            if self.sim.world.lack().is_some() {
                 return;
             }
             match saved.take().filter(|_| !self.policy.tries_in_vain()) {
@@ -106,9 +107,9 @@ impl Execution<'_> {
             }
             // Where there is no choice, no execution branches.
             if enabled.len() > 1 {
-                self.sim.checkpoint(&enabled);
+                self.checkpoints.iter_mut().for_each(|places| places.keep(&mut self.sim, &enabled));
             }
-            if self.is_endless() {
+            if self.is_cut() {
                 return;
             }
             if enabled == [Step::Wait] {
@@ -127,21 +128,21 @@ impl Execution<'_> {
                 Choice::Abort => return,
             }
         }
-        if self.sim.world.is_endless {
+        if self.sim.world.cut.is_some() {
             return;
         }
         self.heal();
         self.note_panics();
     }
 
-    /// Whether a client does not come to its end. If this is new, records it.
-    fn is_endless(&mut self) -> bool {
+    /// Whether the execution ends before its clients do. If it reaches a limit now, records that.
+    fn is_cut(&mut self) -> bool {
         let Limits { steps, wall_time, .. } = self.scenario.limits;
         let world = &mut self.sim.world;
-        if world.is_endless {
+        if world.cut.is_some() {
             return true;
         }
-        let limit = if self.lessons.quiescence.is_expired() {
+        let limit = if self.lessons.runtime.quiescence.is_expired() {
             format!("the execution took {} seconds of real time", wall_time.as_secs_f64())
         } else if world.history().steps.len() >= steps {
             format!("the execution has {steps} steps")
@@ -196,8 +197,8 @@ impl Execution<'_> {
         self.sim.forget_preparation(Actor(ACTORS_MAX));
     }
 
-    /// Records which actors that ran in this step may have timers. An actor of which it is not known
-    /// has a lesson first.
+    /// Records which actors that ran in this step may have timers. If that is not known of an actor,
+    /// it has a lesson first.
     fn record_timers(&mut self) {
         let world = &self.sim.world;
         let last = world.history().footprints.last().filter(|_| world.recorder.is_in_step());
@@ -221,7 +222,7 @@ impl Execution<'_> {
         let change = self.sim.next_change(retrying);
         self.sim.world.begin(step);
         match step {
-            Step::Run(actor, _) if !self.sim.world.actors[actor.0].is_started => {
+            Step::Run(actor, _) if self.sim.world.actors[actor.0].life == Life::Unstarted => {
                 self.start(actor);
                 // If several requests wait, the next step chooses one.
                 if let [connection] = self.waiting_connections(actor)[..] {
@@ -276,7 +277,7 @@ impl Execution<'_> {
         match (fault.kind.row().effect, fault.target) {
             (Effect::Request(request), Target::Connection(actor, connection)) => {
                 let mut connection = Some(connection);
-                if !self.sim.world.actors[actor.0].is_started {
+                if self.sim.world.actors[actor.0].life == Life::Unstarted {
                     self.start(actor);
                     connection = self.waiting_connections(actor).first().copied();
                 }
@@ -382,8 +383,6 @@ impl Execution<'_> {
 impl Effects for Execution<'_> {
     fn crash(&mut self, actor: Actor) {
         self.sim.crash(actor);
-        self.tasks.get_mut(actor.0).and_then(Option::take).inspect(AbortHandle::abort);
-        self.sim.drop_client(actor);
     }
 
     fn cancel(&mut self, actor: Actor) {

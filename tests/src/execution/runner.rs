@@ -2,28 +2,20 @@
 //! already known. A runner does not know which schedules are worth running.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::AbortHandle;
 
 use super::known_code::Timers;
-use super::panics::Collecting;
 use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
-use crate::live::{Live, Quiescence};
+use crate::live::{Code, Collecting, Live, Quiescence};
+use crate::memo::{CodeId, Difference, Memory, UnknownTimer};
 use crate::scenario::Scenario;
-use crate::sim::{
-    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Recording, Retry, START, Server,
-    Simulation, Tries, UnknownTimer,
-};
+use crate::sim::{Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Simulation, Tries};
 use crate::trace::History;
-
-/// Most times that the runtime parks in one execution: each time a timer fires, or clients do what
-/// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
-pub(super) const PARKS_MAX: u64 = 1_000_000;
 
 /// So many executions run the tasks of clients before learned clients take part.
 const TAUGHT_MIN: u64 = 61;
@@ -70,20 +62,41 @@ pub struct Runner {
     /// The state of the emulators after the code before the actors.
     prepared: Option<Prepared>,
     pub(crate) timers: Timers,
-    /// The clients of the last execution for which it is not known whether they have a timer.
-    pub(crate) unknown_timers: Vec<UnknownTimer>,
-    /// The clients of the last execution that tried in vain.
-    pub(crate) retries: BTreeMap<Tries, Retry>,
-    /// The mode of the last execution.
-    pub(crate) mode: Mode,
     learning: Learning,
-    learned: Learned,
+    learned: Memory,
     /// The number of executions that were explored.
     explored: u64,
-    /// The clients of the last execution kept each other from getting on, as it seems.
+}
+
+/// An execution that has ended: its history, and what else it showed.
+#[derive(Clone, Debug)]
+pub struct Executed {
+    /// The history, which is all that oracles judge.
+    pub history: Arc<History>,
+    pub(crate) mode: Mode,
+    /// Clients for which it is not known whether they have a timer.
+    pub(crate) unknown_timers: Vec<UnknownTimer>,
+    /// The clients that tried in vain.
+    pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients keep each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
-    /// The keys that commands of the last execution named on real servers and may have written.
+    /// The keys that commands to real servers named and may have written, each with its server.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
+}
+
+impl Executed {
+    /// The history alone.
+    pub fn into_history(self) -> History {
+        Arc::unwrap_or_clone(self.history)
+    }
+}
+
+impl Deref for Executed {
+    type Target = History;
+
+    fn deref(&self) -> &History {
+        &self.history
+    }
 }
 
 /// Stops the executions of a [`Runner`].
@@ -112,12 +125,12 @@ impl Runner {
 
     /// Stops the executions of this runner, from any thread.
     pub fn stopper(&self) -> Stopper {
-        Stopper(self.lessons.quiescence.clone())
+        Stopper(self.lessons.runtime.quiescence.clone())
     }
 
     /// Whether a [`Stopper`] has stopped its executions.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.lessons.quiescence.is_stopped()
+        self.lessons.runtime.quiescence.is_stopped()
     }
 
     /// Repeats what clients and servers did before from then on.
@@ -142,19 +155,14 @@ impl Runner {
     fn with_timers(timers: Timers) -> Runner {
         let lessons = Lessons::default();
         Runner {
-            watch: Watch::new(lessons.quiescence.clone()),
+            watch: Watch::new(lessons.runtime.quiescence.clone()),
             lessons,
             emulators: Vec::new(),
             prepared: None,
             timers,
-            unknown_timers: Vec::new(),
-            retries: BTreeMap::new(),
-            livelock: None,
-            mode: Mode::Real,
             learning: Learning::default(),
-            learned: Learned::default(),
+            learned: Memory::default(),
             explored: 0,
-            named_keys: BTreeSet::new(),
         }
     }
 
@@ -167,9 +175,21 @@ impl Runner {
     }
 
     /// Runs one execution on emulators.
-    pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
+    pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> Executed {
         let servers = self.servers(scenario);
         self.run_on(servers, scenario, policy, recording)
+    }
+
+    /// Runs one execution on any servers, as many as the scenario has. The database of a real
+    /// server should be empty. The execution leaves its keys there.
+    pub fn run_on(
+        &mut self,
+        servers: Vec<Server>,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        recording: Recording,
+    ) -> Executed {
+        self.run_with(servers, scenario, policy, recording, Mode::Real, None).executed
     }
 
     /// Runs one execution that continues at the last checkpoint, if there is one and clients are
@@ -180,10 +200,13 @@ impl Runner {
         policy: &mut dyn Policy,
         checkpoints: &mut Checkpoints,
         mode: Mode,
-    ) -> Result<Arc<History>, Lack> {
+    ) -> Result<Executed, Lack> {
         let next = if mode == Mode::Learned { checkpoints.next_simulation() } else { None };
-        let (history, kept, lack) = match next {
-            Some(sim) => self.run_simulation(sim, scenario, policy, mode, scenario.limits.wall_time),
+        let Outcome { executed, checkpoints: kept, lack } = match next {
+            Some(sim) => {
+                let kept = Some(std::mem::take(checkpoints));
+                self.run_simulation(sim, None, kept, scenario, policy, mode)
+            }
             None => {
                 let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
                 let servers = self.servers(scenario);
@@ -191,9 +214,8 @@ impl Runner {
             }
         };
         *checkpoints = kept.unwrap_or_default();
-        let history = Arc::new(history);
-        checkpoints.set_history(history.clone());
-        self.done(scenario, lack).map_or(Ok(history), Err)
+        checkpoints.set_history(executed.history.clone());
+        self.done(scenario, lack).map_or(Ok(executed), Err)
     }
 
     /// Runs one execution on emulators by what is known, as far as possible. `policy` makes the
@@ -203,7 +225,7 @@ impl Runner {
         scenario: &Scenario,
         policy: impl Fn() -> P,
         recording: Recording,
-    ) -> (History, P) {
+    ) -> (Executed, P) {
         self.run_from(self.best_mode(scenario), scenario, policy, recording)
     }
 
@@ -214,11 +236,12 @@ impl Runner {
         scenario: &Scenario,
         policy: impl Fn() -> P,
         recording: Recording,
-    ) -> (History, P) {
+    ) -> (Executed, P) {
         loop {
             let (servers, mut tried) = (self.servers(scenario), policy());
-            let (history, _, lack) = self.run_with(servers, scenario, &mut tried, recording, mode, None);
-            let Some(lack) = self.done(scenario, lack) else { return (history, tried) };
+            let Outcome { executed, lack, .. } =
+                self.run_with(servers, scenario, &mut tried, recording, mode, None);
+            let Some(lack) = self.done(scenario, lack) else { return (executed, tried) };
             mode = self.mode_after(scenario, lack);
         }
     }
@@ -309,18 +332,6 @@ impl Runner {
         self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
     }
 
-    /// Runs one execution on any servers, as many as the scenario has. The database of a real
-    /// server should be empty. The execution leaves its keys there.
-    pub fn run_on(
-        &mut self,
-        servers: Vec<Server>,
-        scenario: &Scenario,
-        policy: &mut dyn Policy,
-        recording: Recording,
-    ) -> History {
-        self.run_with(servers, scenario, policy, recording, Mode::Real, None).0
-    }
-
     fn run_with(
         &mut self,
         servers: Vec<Server>,
@@ -338,20 +349,16 @@ impl Runner {
                 Clients::Learned(self.learned.clone())
             }
         };
-        // A schedule on a real server takes real time.
-        let is_real = servers.iter().any(|server| matches!(server, Server::Redis(_)));
-        let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
         let config = self.timers.config(scenario);
         let known = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
-        let Lessons { runtime, quiescence, .. } = &self.lessons;
-        let runtime = runtime.clone();
+        let runtime = self.lessons.runtime.get();
         let _entered = runtime.enter();
-        let live = (mode != Mode::Learned)
-            .then(|| Live::new(&runtime, quiescence.clone(), config.terms.clone(), START));
-        let mut sim = Simulation::new(servers, live, config, recording, known, clients, checkpoints);
+        let live = (mode != Mode::Learned).then(|| self.lessons.runtime.clients(config.terms.clone(), START));
+        let code = live.clone().map(|live| live as Arc<dyn Code>);
+        let mut sim = Simulation::new(servers, code, config, recording, known, clients);
         self.timers.note_giving_up(scenario, &mut sim.world.actors);
-        let outcome = self.run_simulation(Box::new(sim), scenario, policy, mode, limit);
-        self.lessons.end_tasks();
+        let outcome = self.run_simulation(Box::new(sim), live, checkpoints, scenario, policy, mode);
+        self.lessons.runtime.end_tasks();
         if mode == Mode::Teaching {
             self.learned.note_taught(&self.timers.of(scenario).codes);
         }
@@ -362,49 +369,51 @@ impl Runner {
     fn run_simulation(
         &mut self,
         sim: Box<Simulation>,
+        live: Option<Arc<Live>>,
+        checkpoints: Option<Checkpoints>,
         scenario: &Scenario,
         policy: &mut dyn Policy,
         mode: Mode,
-        limit: Duration,
     ) -> Outcome {
-        self.mode = mode;
+        // A schedule on a real server takes real time.
+        let is_real = sim.servers.iter().any(|server| matches!(server, Server::Redis(_)));
+        let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
         let _collecting = Collecting::begin();
         let watch = self.watch.clone();
         let _watching = watch.begin(&scenario.name, limit);
         let mut execution = Execution {
             scenario,
             policy,
-            parks_max: self.lessons.quiescence.parks() + PARKS_MAX,
             sim,
-            tasks: Vec::new(),
+            live,
+            checkpoints,
             prepared: &mut self.prepared,
             kinds: enabled::kinds(&scenario.faults),
             lessons: &mut self.lessons,
             n_lessons: 0,
         };
         execution.run();
-        execution.tasks.iter().flatten().for_each(AbortHandle::abort);
-        let mut sim = execution.sim;
+        execution.live.iter().for_each(|live| live.end_all());
+        let Execution { mut sim, checkpoints, .. } = execution;
         let world = &mut sim.world;
-        self.unknown_timers = std::mem::take(&mut world.unknown_timers);
-        self.retries = std::mem::take(&mut world.retries);
-        self.livelock = world.livelock.take();
-        self.named_keys = std::mem::take(&mut world.named_keys);
-        let (history, lack) = (world.recorder.take(), world.lack);
-        let checkpoints = sim.checkpoints.take();
-        (history, checkpoints.map(|kept| kept.after(sim)), lack)
+        let lack = world.lack();
+        let executed = Executed {
+            history: Arc::new(world.recorder.take()),
+            mode,
+            unknown_timers: std::mem::take(&mut world.unknown_timers),
+            retries: std::mem::take(&mut world.retries),
+            livelock: world.livelock.take(),
+            named_keys: std::mem::take(&mut world.named_keys),
+        };
+        Outcome { executed, checkpoints: checkpoints.map(|kept| kept.after(sim)), lack }
     }
 }
 
-/// The result of an execution: its history, the places from which the next one can continue, and
-/// why it means nothing, if so.
-type Outcome = (History, Option<Checkpoints>, Option<Lack>);
-
-pub(super) fn build_runtime(quiescence: Arc<Quiescence>) -> Runtime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .on_thread_park(move || quiescence.on_park())
-        .build()
-        .expect("a runtime without I/O needs nothing that could be missing")
+/// An execution, and whether it counts.
+struct Outcome {
+    executed: Executed,
+    /// The places from which the next one can continue.
+    checkpoints: Option<Checkpoints>,
+    /// Why it means nothing, if so.
+    lack: Option<Lack>,
 }

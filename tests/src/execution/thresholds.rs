@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Choice, Mode, Policy, Runner};
+use super::{Choice, Executed, Mode, Policy, Runner};
 use crate::actor::Actor;
 use crate::fault::Faults;
 use crate::render::without_numbers;
@@ -94,11 +94,11 @@ impl Runner {
         scenario: &Scenario,
         policy: impl Fn() -> P,
         recording: Recording,
-    ) -> (History, P) {
+    ) -> (Executed, P) {
         let mut first = policy();
-        let history = self.run(scenario, &mut first, recording);
-        if self.retries.is_empty() || !self.find_thresholds(scenario) {
-            return (history, first);
+        let executed = self.run(scenario, &mut first, recording);
+        if executed.retries.is_empty() || !self.find_thresholds(scenario) {
+            return (executed, first);
         }
         let mut again = policy();
         (self.run(scenario, &mut again, recording), again)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Execution;
+use crate::live::Moved;
 use crate::schedule::SPAN_MAX;
 use crate::sim::{Clients, Passage, Simulation, TIMER_MAX, Tries};
 
@@ -64,17 +65,15 @@ impl Execution<'_> {
             let learned = learned.clone();
             self.as_far_as_known(|sim| sim.move_learned(&learned, until, stops_at, polls_max));
         }
-        let Some(live) = self.sim.live.clone() else { return has_acted(&self.sim) };
+        let Some(code) = self.sim.code.clone() else { return has_acted(&self.sim) };
         loop {
-            let is_there = live.move_time(until, self.parks_max);
+            let moved = code.move_time(until);
             self.sim.follow_time();
             if self.sim.perform_turns(self.scenario.limits.polls) {
                 self.quiesce();
             }
-            let is_over = self.lessons.quiescence.parks() >= self.parks_max
-                || self.lessons.quiescence.is_expired()
-                || self.sim.world.is_endless;
-            if is_there || is_over || stops && has_acted(&self.sim) {
+            let is_over = moved != Moved::UntilAct || code.is_expired() || self.sim.world.cut.is_some();
+            if is_over || stops && has_acted(&self.sim) {
                 return has_acted(&self.sim);
             }
         }

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::execution::{Mode, Runner};
+use crate::execution::{Executed, Mode, Runner};
 use crate::explore::{Problem, Report, Stop};
+use crate::memo::Difference;
 use crate::oracle::{Oracle, Success};
 use crate::render::{timeline, without_numbers};
 use crate::replay::replay;
 use crate::scenario::{Limits, Scenario};
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
-use crate::sim::{Difference, Recording};
+use crate::sim::Recording;
 use crate::trace::{EventKind, History};
 
 /// Most real time for finding out what code without an end repeats.
@@ -78,8 +79,7 @@ fn repeated(commands: &[String]) -> Vec<String> {
     commands[commands.len() - shown..].to_vec()
 }
 
-/// Runs the schedule of an execution, which ran in this mode, again with everything running.
-/// Compares the executions.
+/// Runs the schedule of an execution again with everything running. Compares the executions.
 ///
 /// # Errors
 /// - The executions differ. The report shows the first difference.
@@ -88,12 +88,13 @@ fn repeated(commands: &[String]) -> Vec<String> {
 pub(super) fn expect_the_same_again(
     runner: &mut Runner,
     scenario: &Scenario,
-    (history, mode): (&History, Mode),
+    executed: &Executed,
     schedules: u64,
 ) -> Result<(), Stop> {
+    let Executed { history, mode, .. } = executed;
     let schedule = Schedule { steps: history.steps.clone() };
     let again = replay(runner, scenario, &schedule, Recording::Lean);
-    if again == *history {
+    if again == **history {
         return Ok(());
     }
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
@@ -106,7 +107,7 @@ pub(super) fn expect_the_same_again(
     let is_certain = difference.is_some() || replay(runner, scenario, &schedule, Recording::Lean) != again;
     let what = difference.or_else(|| render(history, &again)).or_else(|| touched_otherwise(history, &one));
     let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
-    if !is_certain && mode != Mode::Real {
+    if !is_certain && *mode != Mode::Real {
         runner.note_difference(scenario, Difference { what, schedule });
         return Err(Stop::KnowsMore);
     }

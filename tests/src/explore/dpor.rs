@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{probe_timers, single};
-use crate::execution::{Choice, Mode, Policy, Runner};
+use crate::execution::{Choice, Executed, Mode, Policy, Runner};
 use crate::fault::Budget;
 use crate::scenario::Scenario;
 use crate::schedule::Step;
@@ -214,7 +214,7 @@ impl Dpor {
 
     /// Runs the next schedule; `None` if there is none. The execution may have ended early: see
     /// [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
-    pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Arc<History>> {
+    pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Executed> {
         if !self.has_begun && self.common == 0 {
             self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
         }
@@ -258,12 +258,7 @@ impl Dpor {
         }
     }
 
-    fn run_again(
-        &mut self,
-        runner: &mut Runner,
-        scenario: &Scenario,
-        mode: Mode,
-    ) -> Result<Arc<History>, Lack> {
+    fn run_again(&mut self, runner: &mut Runner, scenario: &Scenario, mode: Mode) -> Result<Executed, Lack> {
         let mut checkpoints = std::mem::take(&mut self.checkpoints);
         let history = runner.run_again(scenario, self, &mut checkpoints, mode);
         self.checkpoints = checkpoints;

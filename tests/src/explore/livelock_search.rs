@@ -2,6 +2,8 @@
 //! search may explore what follows from few turns for a very long time before it gets there, so
 //! simple patterns are tried first.
 
+use std::sync::Arc;
+
 use super::retry_probe::never_ends;
 use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
@@ -20,14 +22,14 @@ const REPEATS: [usize; 2] = [1, 2];
 const STEPS_MAX: usize = 150;
 
 /// A livelock of clients that take turns in a simple pattern, and the history that leads there.
-pub(super) fn find_livelock(runner: &mut Runner, scenario: &Scenario) -> Option<(History, Livelock)> {
+pub(super) fn find_livelock(runner: &mut Runner, scenario: &Scenario) -> Option<(Arc<History>, Livelock)> {
     let patterns = patterns(scenario.actors.len());
     REPEATS.iter().flat_map(|&repeats| patterns.iter().map(move |turns| (turns, repeats))).find_map(
         |(turns, repeats)| {
             let follow = || Pattern { turns, repeats, taken: 0 };
-            let (history, _) = runner.run_fresh(scenario, follow, Recording::Lean);
-            let livelock = runner.livelock.take().filter(|livelock| interfere(&history, livelock))?;
-            never_ends(runner, scenario, &history, &livelock).then_some((history, livelock))
+            let (mut executed, _) = runner.run_fresh(scenario, follow, Recording::Lean);
+            let livelock = executed.livelock.take().filter(|livelock| interfere(&executed, livelock))?;
+            never_ends(runner, scenario, &executed, &livelock).then_some((executed.history, livelock))
         },
     )
 }

@@ -52,15 +52,16 @@ pub use shard::{Shard, ShardError};
 pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
-use crate::execution::{Mode, Policy, Runner};
+use crate::execution::{Executed, Mode, Policy, Runner};
 use crate::fault::{Fault, Target};
 use crate::lint::{Allowance, Warning};
+use crate::memo::Difference;
 use crate::oracle::Oracle;
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize};
-use crate::sim::{Difference, Recording, Retry, Tries};
+use crate::sim::{Recording, Retry, Tries};
 use crate::trace::{EventKind, History, Reached};
 use journal::Journal;
 
@@ -162,14 +163,12 @@ impl Exploration {
 
     /// Counts an execution, and records what happened in it. One in 61 executions is checked for
     /// nondeterminism, and so is one that is to be reported.
-    fn count(&mut self, runner: &mut Runner, scenario: &Scenario, history: &History) -> Result<(), Stop> {
+    fn count(&mut self, runner: &mut Runner, scenario: &Scenario, executed: &Executed) -> Result<(), Stop> {
         self.schedules += 1;
-        // A probe is an execution of the runner, too.
-        let (retries, livelock) = (std::mem::take(&mut runner.retries), runner.livelock.take());
+        let Executed { history, mode, retries, livelock, .. } = executed;
         let is_reported = livelock.is_some() || history.failure().is_some();
-        let mode = runner.mode;
-        if runner.is_due_for_check() || is_reported && mode != Mode::Real {
-            determinism::expect_the_same_again(runner, scenario, (history, mode), self.schedules)?;
+        if runner.is_due_for_check() || is_reported && *mode != Mode::Real {
+            determinism::expect_the_same_again(runner, scenario, executed, self.schedules)?;
         }
         let is_small = self.schedules < PATTERNS_AFTER || scenario.actors.len() < 2;
         if !is_small && !self.has_tried_patterns && !retries.is_empty() {
@@ -180,7 +179,7 @@ impl Exploration {
             }
         }
         // The probe is as good for one execution as for another, unless the code differs.
-        for (tries, Retry { steps, .. }) in retries {
+        for (&tries, &Retry { steps, .. }) in retries {
             let is_new = self.retrying.insert(tries);
             if is_new && retry_probe::gives_up(runner, scenario, history, tries.actor, steps) {
                 runner.timers.gives_up(scenario, tries.actor, tries.hash);
@@ -193,9 +192,9 @@ impl Exploration {
         if let Some(livelock) = livelock
             && self.livelocks.len() < LIVELOCKS_MAX
             && self.livelocks.insert(livelock.last_round(history).to_vec())
-            && retry_probe::never_ends(runner, scenario, history, &livelock)
+            && retry_probe::never_ends(runner, scenario, history, livelock)
         {
-            let problem = Problem::livelock(runner, scenario, history, &livelock);
+            let problem = Problem::livelock(runner, scenario, history, livelock);
             return Err(self.report(scenario, problem).into());
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
@@ -340,8 +339,8 @@ pub fn run(
     scenario: &Scenario,
     policy: &mut dyn Policy,
 ) -> Result<History, Box<Report>> {
-    let history = runner.run(scenario, policy, Recording::Full);
-    judge_one(runner, scenario, history)
+    let executed = runner.run(scenario, policy, Recording::Full);
+    judge_one(runner, scenario, executed.into_history())
 }
 
 /// Judges one execution.

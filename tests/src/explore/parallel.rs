@@ -318,11 +318,10 @@ impl TraceSummary {
     ) -> Result<bool, Stop> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
         self.digest = self.digest.map(|digest| add_to_digest(digest, &history));
-        let mode = runner.mode;
         if let Some((expected, enabled)) = dpor.nondeterminism() {
-            if mode != Mode::Real {
+            if history.mode != Mode::Real {
                 let schedules = self.exploration.schedules;
-                determinism::expect_the_same_again(runner, scenario, (&history, mode), schedules)?;
+                determinism::expect_the_same_again(runner, scenario, &history, schedules)?;
             }
             let [once, again] =
                 [expected, enabled].map(|steps| if steps.is_empty() { "none".into() } else { list(steps) });
@@ -349,9 +348,9 @@ impl TraceSummary {
             let causal_past = dpor.happens_before().causal_past(violation.step - 1);
             let least = ScheduleSize::least(&history, &causal_past);
             if known.as_ref().is_none_or(|known| least < known.least) {
-                if mode != Mode::Real {
+                if history.mode != Mode::Real {
                     let schedules = self.exploration.schedules;
-                    determinism::expect_the_same_again(runner, scenario, (&history, mode), schedules)?;
+                    determinism::expect_the_same_again(runner, scenario, &history, schedules)?;
                 }
                 let causal_past =
                     Schedule { steps: causal_past.into_iter().map(|place| history.steps[place]).collect() };

@@ -5,10 +5,9 @@ use rand::RngExt as _;
 use super::access_profile::AccessProfile;
 use super::random_walk::chance;
 use super::{Pct, Pos, RandomWalk, UniformWalk, probe_timers};
-use crate::execution::{Policy, Runner};
+use crate::execution::{Executed, Policy, Runner};
 use crate::scenario::Scenario;
 use crate::sim::Recording;
-use crate::trace::History;
 
 /// One fault budget in so many is zero.
 const FAULTLESS: u32 = 8;
@@ -70,7 +69,7 @@ impl Sampler {
 
     /// Runs one more schedule. All calls must pass the same scenario. Returns also the scenario
     /// with the budgets that were drawn.
-    pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (History, Scenario) {
+    pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (Executed, Scenario) {
         let mut random = chance(self.seed, self.nth);
         let budget = |max: u32| {
             let is_zero = max == 0 || random.random_range(0..FAULTLESS) == 0;

@@ -1,27 +1,27 @@
 //! Finds the timers of clients by probes, because tokio does not list its timers.
 
 use crate::actor::Actor;
-use crate::execution::{Choice, Policy, Runner};
+use crate::execution::{Choice, Executed, Policy, Runner};
+use crate::memo::UnknownTimer;
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::sim::{Recording, UnknownTimer};
+use crate::sim::Recording;
 use crate::trace::History;
 
-/// Finds out whether clients have timers, if the timer cache did not have it. `history` is that of
-/// the runner's last execution. Returns whether any were unknown.
+/// Finds out whether clients had timers in an execution, as far as the timer cache does not have
+/// that. Returns whether any were unknown.
 ///
 /// For each such client, it replays the steps up to the unknown state, and then lets time pass. If
 /// the result is `true`, the same schedule must run again, because the timer cache holds more now.
-pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
-    let unknown = std::mem::take(&mut runner.unknown_timers);
-    if unknown.is_empty() {
+pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, executed: &Executed) -> bool {
+    if executed.unknown_timers.is_empty() {
         return false;
     }
     let timers = runner.timers.of(scenario);
-    for UnknownTimer { steps, actor, local_state } in unknown {
+    for &UnknownTimer { steps, actor, local_state } in &executed.unknown_timers {
         if timers.get(actor, local_state).is_none() {
-            let schedule = Schedule { steps: history.steps[..steps].to_vec() };
+            let schedule = Schedule { steps: executed.steps[..steps].to_vec() };
             let probe = || TimerProbe { replay: Replay::new(&schedule), actor };
             let (history, _) = runner.run_fresh(scenario, probe, Recording::Lean);
             let waited = history.steps.last() == Some(&Step::Wait);

@@ -10,6 +10,7 @@ use locks::Record;
 use redis::{RedisResult, Value};
 
 use super::{OperationId, Pending, Request, Traffic};
+use crate::actor::Actor;
 use crate::trace::HoldId;
 
 /// One thing that a client does.
@@ -99,6 +100,31 @@ pub(crate) struct Turn {
     pub(crate) polls: u64,
     /// How many tasks it spawned besides the actor's own, less those that ended.
     pub(crate) tasks: isize,
+}
+
+/// A turn, as it was observed.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    pub(crate) turn: Turn,
+    /// A task besides the actor's own has acted.
+    pub(crate) by_task: bool,
+    /// How many tasks the actor's own code has spawned.
+    pub(crate) spawned: isize,
+}
+
+/// Everything that a client did since it was last asked.
+#[derive(Debug)]
+pub(crate) struct Noticed {
+    pub(crate) actor: Actor,
+    /// A timer has woken it at this time.
+    pub(crate) fired: Option<Duration>,
+    /// It gets more than it is told.
+    pub(crate) is_sharing: bool,
+    /// It has crashed, and its own task has ended now.
+    pub(crate) has_ended: bool,
+    /// It stands still, and something has woken its code.
+    pub(crate) is_awake: bool,
+    pub(crate) begun: Option<Begun>,
 }
 
 impl Turn {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::clients::{Live, Operation, Terms};
-use super::{Act, End, OperationId, Part};
+use super::{Act, Code as _, End, OperationId, Part};
 use crate::actor::Actor;
 use crate::trace::HoldId;
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use emulator::Timestamp;
 use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::port::{Inbox, Port};
-use super::{Act, OperationId, Part, Quiescence, Told, Turn};
+use super::{Act, Begun, Code, Moved, Noticed, OperationId, Part, Quiescence, Told};
 use crate::actor::Actor;
 use crate::trace::HoldId;
 
@@ -33,12 +34,18 @@ impl Terms {
     }
 }
 
+/// Most times that the runtime parks in one execution: each time a timer fires, or clients do what
+/// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
+const PARKS_MAX: u64 = 1_000_000;
+
 /// The clients of an execution whose code runs.
 pub(crate) struct Live {
     /// The tasks of clients have a share in this, and must not keep the runtime that runs them.
     runtime: Weak<Runtime>,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(super) terms: Terms,
+    /// The runtime may park this often, counted from its start.
+    parks_max: u64,
     origin: Instant,
     /// The time in nanoseconds while it stands still, or [`MOVES`].
     time: AtomicU64,
@@ -74,6 +81,7 @@ pub(super) struct Own {
     pub(super) n_operations: usize,
     pub(super) names: u32,
     pub(super) clock: ClockError,
+    task: Option<AbortHandle>,
     is_crashed: bool,
     /// It stands still: its tasks, as far as something has woken them.
     pub(super) pause: Option<Vec<(Part, Waker)>>,
@@ -115,31 +123,6 @@ impl ClockError {
     }
 }
 
-/// A turn, as it was observed.
-#[derive(Debug, Default)]
-pub(crate) struct Begun {
-    pub(crate) turn: Turn,
-    /// A task besides the actor's own has acted.
-    pub(crate) by_task: bool,
-    /// How many tasks the actor's own code has spawned.
-    pub(crate) spawned: isize,
-}
-
-/// Everything that a client did since it was last asked.
-#[derive(Debug)]
-pub(crate) struct Noticed {
-    pub(crate) actor: Actor,
-    /// A timer has woken it at this time.
-    pub(crate) fired: Option<Duration>,
-    /// It gets more than it is told.
-    pub(crate) is_sharing: bool,
-    /// It has crashed, and its own task has ended now.
-    pub(crate) has_ended: bool,
-    /// It stands still, and something has woken its code.
-    pub(crate) is_awake: bool,
-    pub(crate) begun: Option<Begun>,
-}
-
 impl Own {
     fn new(actor: Actor) -> Own {
         Own {
@@ -153,6 +136,7 @@ impl Own {
             n_operations: 0,
             names: 0,
             clock: ClockError::default(),
+            task: None,
             is_crashed: false,
             pause: None,
             is_told: true,
@@ -200,7 +184,7 @@ impl State {
 impl Live {
     /// Clients whose code runs on this paused runtime, at this time of day. The runtime has to be
     /// entered, now and whenever code starts.
-    pub(crate) fn new(
+    pub(super) fn new(
         runtime: &Arc<Runtime>,
         quiescence: Arc<Quiescence>,
         terms: Terms,
@@ -210,8 +194,8 @@ impl Live {
         let origin = Instant::now();
         let (time, start_ms, state) = (AtomicU64::new(0), AtomicI64::new(start.millis()), Mutex::default());
         quiescence.set_news(false);
-        let runtime = Arc::downgrade(runtime);
-        Arc::new(Live { runtime, quiescence, terms, origin, time, start_ms, state })
+        let (runtime, parks_max) = (Arc::downgrade(runtime), quiescence.parks() + PARKS_MAX);
+        Arc::new(Live { runtime, quiescence, terms, parks_max, origin, time, start_ms, state })
     }
 
     /// Runs tasks until this resolves.
@@ -219,21 +203,8 @@ impl Live {
         self.runtime.upgrade().expect("the runner has the runtime").block_on(running)
     }
 
-    /// The time of day at the start is this.
-    pub(crate) fn start_at(&self, start: Timestamp) {
-        self.start_ms.store(start.millis(), Ordering::Relaxed);
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// True time since the start.
-    pub(crate) fn now(&self) -> Duration {
-        match self.time.load(Ordering::Relaxed) {
-            MOVES => self.moving_now(),
-            nanos => Duration::from_nanos(nanos),
-        }
     }
 
     fn is_moving(&self) -> bool {
@@ -252,33 +223,6 @@ impl Live {
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
         self.origin + at
-    }
-
-    /// Lets the code run as far as it can.
-    pub(crate) fn run(&self) {
-        self.block_on(self.quiescence.wait());
-    }
-
-    /// Moves time to `until`, or until a turn has begun, or until the runtime has parked so often.
-    /// Returns whether it is `until`.
-    pub(crate) fn move_time(&self, until: Duration, parks_max: u64) -> bool {
-        // While time stands still, its value is kept: reading tokio's clock is slow.
-        self.time.store(MOVES, Ordering::Relaxed);
-        let is_over = self.block_on(async {
-            let is_over = tokio::select! {
-                biased;
-                () = self.quiescence.wait_for_news(parks_max) => false,
-                // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
-                () = tokio::time::sleep_until(self.instant(until)) => true,
-            };
-            if is_over {
-                self.quiescence.wait().await;
-            }
-            is_over
-        });
-        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
-        self.time.store(nanos, Ordering::Relaxed);
-        is_over
     }
 
     /// A client does this. A crashed one does nothing more, even if a task of it still runs.
@@ -332,9 +276,58 @@ impl Live {
         }
     }
 
-    /// Everything that the clients did since this was last called. The turn of one that was told
-    /// something has begun, if it `can_run`. Those whose turns began come first, in that order.
-    pub(crate) fn take_noticed(&self, can_run: impl Fn(Actor) -> bool) -> Vec<Noticed> {
+    /// The code of a client runs as this task.
+    pub(super) fn keep_task(&self, actor: Actor, task: AbortHandle) {
+        self.state().of(actor).task = Some(task);
+    }
+
+    /// Ends the code of all clients.
+    pub(crate) fn end_all(&self) {
+        self.state().clients.iter().filter_map(|own| own.task.as_ref()).for_each(AbortHandle::abort);
+    }
+}
+
+impl Code for Live {
+    fn start_at(&self, start: Timestamp) {
+        self.start_ms.store(start.millis(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> Duration {
+        match self.time.load(Ordering::Relaxed) {
+            MOVES => self.moving_now(),
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    fn run(&self) {
+        self.block_on(self.quiescence.wait());
+    }
+
+    fn move_time(&self, until: Duration) -> Moved {
+        // While time stands still, its value is kept: reading tokio's clock is slow.
+        self.time.store(MOVES, Ordering::Relaxed);
+        let is_there = self.block_on(async {
+            let is_there = tokio::select! {
+                biased;
+                () = self.quiescence.wait_for_news(self.parks_max) => false,
+                // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
+                () = tokio::time::sleep_until(self.instant(until)) => true,
+            };
+            if is_there {
+                self.quiescence.wait().await;
+            }
+            is_there
+        });
+        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
+        self.time.store(nanos, Ordering::Relaxed);
+        match is_there {
+            true => Moved::There,
+            false if self.quiescence.parks() >= self.parks_max => Moved::TooOften,
+            false => Moved::UntilAct,
+        }
+    }
+
+    fn take_noticed(&self, can_run: &dyn Fn(Actor) -> bool) -> Vec<Noticed> {
         let mut state = self.state();
         state.has_told = false;
         for place in 0..state.clients.len() {
@@ -366,13 +359,11 @@ impl Live {
         noticed.collect()
     }
 
-    /// Whether a client was told something since what they did was last taken.
-    pub(crate) fn has_told(&self) -> bool {
+    fn has_told(&self) -> bool {
         self.state().has_told
     }
 
-    /// Tells a client something. Returns `false` if there is nothing that could be told this.
-    pub(crate) fn deliver(&self, actor: Actor, told: &Told) -> bool {
+    fn deliver(&self, actor: Actor, told: &Told) -> bool {
         let mut state = self.state();
         let own = state.of(actor);
         let waker = match told {
@@ -404,18 +395,28 @@ impl Live {
         true
     }
 
-    /// A client ends. Nothing that it does from now on counts.
-    pub(crate) fn crash(&self, actor: Actor) {
-        self.state().of(actor).is_crashed = true;
+    fn end(&self, actor: Actor) {
+        self.state().of(actor).task.iter().for_each(AbortHandle::abort);
     }
 
-    /// A client stands still.
-    pub(crate) fn pause(&self, actor: Actor) {
+    fn crash(&self, actor: Actor) {
+        self.state().of(actor).is_crashed = true;
+        self.end(actor);
+    }
+
+    fn tasks(&self) -> usize {
+        tasks()
+    }
+
+    fn is_expired(&self) -> bool {
+        self.quiescence.is_expired()
+    }
+
+    fn pause(&self, actor: Actor) {
         self.state().of(actor).pause.get_or_insert_default();
     }
 
-    /// Lets a client go on.
-    pub(crate) fn resume(&self, actor: Actor) {
+    fn resume(&self, actor: Actor) {
         let mut state = self.state();
         let Some(mut woken) = state.of(actor).pause.take() else { return };
         if !woken.is_empty() {
@@ -429,6 +430,6 @@ impl Live {
 }
 
 /// How many tasks there are.
-pub(crate) fn tasks() -> usize {
+pub(super) fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }

@@ -8,28 +8,37 @@
 //! So there are three ways to have the turns of a client, and a simulation does not know the
 //! difference:
 //!
-//! - Its code runs beside that of others, on the paused runtime of an execution (`Live`).
+//! - Its code runs beside that of others (`Code`). `Live` is code in this process, on the paused
+//!   runtime of an execution.
 //! - Its turns are remembered: it was told the same before.
 //! - Its code runs alone, and is told what it was told in an execution: a lesson. It is `Live`
 //!   without a simulation.
 //!
-//! Code in another program fits if it can answer two questions: how it acts until it waits again,
-//! told this at this time; and when its next timer fires.
+//! Code in another program implements `Code`, too. It has to answer two questions: how it acts
+//! until it waits again, told this at this time; and when its next timer fires.
 
 mod request;
 mod told;
 mod act;
+mod code;
 mod quiescence;
+mod panics;
 mod port;
 mod clients;
 mod client;
 mod connections;
+mod task;
+mod runtime;
 
-pub(crate) use act::{Act, End, Turn};
+pub(crate) use act::{Act, Begun, End, Noticed, Turn};
 pub(crate) use client::LiveClient;
-pub(crate) use clients::{Begun, Live, Noticed, Terms, tasks};
+use clients::tasks;
+pub(crate) use clients::{Live, Terms};
+pub(crate) use code::{Code, Moved};
+pub(crate) use panics::{Collecting, take as take_panics};
 pub(crate) use quiescence::Quiescence;
 pub(crate) use request::{Pending, Request, RequestKind, hash_result, value_bytes};
+pub(crate) use runtime::PausedRuntime;
 pub(crate) use told::{Answer, Blocked, Loss, Running, Telling, Told, Traffic};
 
 use crate::actor::Actor;

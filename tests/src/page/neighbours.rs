@@ -96,7 +96,7 @@ impl Search<'_> {
     fn run(&mut self, steps: &[Step]) -> (History, Vec<Vec<Step>>) {
         let policy = || Listing { follow: Follow::new(steps.to_vec()), possible: Vec::new() };
         let (history, policy) = self.runner.run_with_thresholds(self.scenario, policy, Recording::Full);
-        (history, policy.possible)
+        (history.into_history(), policy.possible)
     }
 
     /// Runs a schedule if there is room.

@@ -113,7 +113,7 @@ fn sample_schedule(scenario: &Scenario, seed: u64) -> Schedule {
         for _ in 0..seed % WARM_UP_MAX {
             sampler.run(runner, scenario);
         }
-        Schedule { steps: sampler.run(runner, scenario).0.steps }
+        Schedule { steps: sampler.run(runner, scenario).0.into_history().steps }
     })
 }
 
@@ -138,7 +138,7 @@ impl Trial {
         RUNNER.with_borrow_mut(|runner| {
             let replay = || Replay::new(&self.schedule);
             let (history, _) = runner.run_with_thresholds(&self.scenario, replay, Recording::Full);
-            judge_one(runner, &self.scenario, history)
+            judge_one(runner, &self.scenario, history.into_history())
         })
     }
 }

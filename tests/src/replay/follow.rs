@@ -101,5 +101,5 @@ pub fn replay(
     recording: Recording,
 ) -> History {
     runner.learn_thresholds(scenario);
-    runner.run_with_thresholds(scenario, || Replay::new(schedule), recording).0
+    runner.run_with_thresholds(scenario, || Replay::new(schedule), recording).0.into_history()
 }

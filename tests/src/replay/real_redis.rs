@@ -231,7 +231,7 @@ impl RedisReplay<'_> {
             );
             return Err(Comparison::Inconclusive { step: event.step, what });
         }
-        Ok((stretch, emulated))
+        Ok((stretch, emulated.into_history()))
     }
 
     /// Runs the schedule on the real server, and compares. Returns the number of replies, too.
@@ -246,7 +246,7 @@ impl RedisReplay<'_> {
         let mut follow = Follow::new(stretch.steps().to_vec());
         let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
         // A script may write keys that its command does not name.
-        self.named.extend(written(emulated).chain(std::mem::take(&mut self.runner.named_keys)));
+        self.named.extend(written(emulated).chain(real.named_keys.iter().cloned()));
         let comparison = self.difference(emulated, &real, slack);
         let parting = match comparison {
             Comparison::Different { step, .. } => step,

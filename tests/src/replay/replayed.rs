@@ -72,7 +72,7 @@ pub fn replay_saved(
         is_judged: oracle.judges(&history),
         skipped: saved.skipped(follow.taken()),
         saved: saved.clone(),
-        history,
+        history: history.into_history(),
     })
 }
 

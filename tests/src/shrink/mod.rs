@@ -125,7 +125,7 @@ fn attempt(
         cost: Cost::of(&history, violation.step),
         steps,
         violation,
-        history,
+        history: history.into_history(),
         shorter: policy.shorter,
     })
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use emulator::Clock;
 
-use super::learned_clients::Clients;
-use super::{CodeId, Simulation, World, start_clock};
+use super::clients::Clients;
+use super::simulation::start_clock;
+use super::{Simulation, World};
+use crate::memo::CodeId;
 use crate::schedule::Step;
 use crate::trace::{History, HistoryMark};
 
@@ -58,11 +60,29 @@ impl Checkpoints {
     }
 
     /// An execution that continues at the last place in the place of the last execution, if it can.
-    /// It has these places from then on.
     pub(crate) fn next_simulation(&mut self) -> Option<Box<Simulation>> {
         let mut last = self.last.take().filter(|_| !self.places.is_empty())?;
-        last.restart(std::mem::take(self));
+        last.restart();
         Some(last)
+    }
+
+    /// Keeps this place of an execution for the next one: one of these steps is chosen here.
+    pub(crate) fn keep(&mut self, sim: &mut Simulation, enabled: &[Step]) {
+        let history = sim.world.history().mark();
+        if self.places.last().is_none_or(|place| place.history.steps < history.steps) {
+            let clocks = sim.world.is_clock_set.then(|| sim.clocks.iter().map(Clock::view).collect());
+            let world = sim.world.without_history();
+            self.places.push(Checkpoint { history, world, clocks, enabled: enabled.into() });
+        }
+    }
+
+    /// Continues an execution of learned clients at the last place, if there is one. Returns the
+    /// steps that can happen next there.
+    pub(crate) fn resume(&mut self, sim: &mut Simulation) -> Option<Box<[Step]>> {
+        let Clients::Learned(_) = &sim.clients else { return None };
+        let place = self.places.last()?;
+        sim.continue_at(place, Arc::unwrap_or_clone(std::mem::take(&mut self.history)));
+        Some(place.enabled.clone())
     }
 
     /// The codes of the actors, if the last execution was learned.
@@ -79,32 +99,14 @@ impl Checkpoints {
 impl Simulation {
     /// Sets the clocks to the start. All other state is that of a checkpoint when the execution
     /// continues.
-    fn restart(&mut self, checkpoints: Checkpoints) {
+    fn restart(&mut self) {
         self.clocks.iter_mut().for_each(|clock| *clock = start_clock());
         self.world.now = Duration::ZERO;
         self.forget_emulators();
-        self.checkpoints = Some(checkpoints);
     }
 
-    /// Keeps this place for the next execution: one of these steps is chosen here.
-    pub(crate) fn checkpoint(&mut self, enabled: &[Step]) {
-        let Some(checkpoints) = &mut self.checkpoints else { return };
-        let history = self.world.history().mark();
-        if checkpoints.places.last().is_some_and(|place| place.history.steps >= history.steps) {
-            return;
-        }
-        let clocks = self.world.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
-        let world = self.world.without_history();
-        checkpoints.places.push(Checkpoint { history, world, clocks, enabled: enabled.into() });
-    }
-
-    /// Continues an execution of learned clients at the last checkpoint, if there is one. Returns
-    /// the steps that can happen next there.
-    pub(crate) fn continue_learned(&mut self) -> Option<Box<[Step]>> {
-        let Clients::Learned(_) = &self.clients else { return None };
-        let checkpoints = self.checkpoints.as_mut()?;
-        let Checkpoint { history, world, clocks, enabled } = checkpoints.places.last()?;
-        let before = Arc::unwrap_or_clone(std::mem::take(&mut checkpoints.history));
+    /// Continues at this place of an execution with this history.
+    fn continue_at(&mut self, Checkpoint { history, world, clocks, .. }: &Checkpoint, before: History) {
         let recorder = std::mem::take(&mut self.world.recorder);
         let start = std::mem::replace(&mut self.world, world.clone()).now;
         self.world.recorder = recorder;
@@ -114,6 +116,5 @@ impl Simulation {
         }
         let by = self.world.now.saturating_sub(start);
         self.clocks.iter().for_each(|clock| clock.advance(by));
-        Some(enabled.clone())
     }
 }

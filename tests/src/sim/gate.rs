@@ -6,12 +6,11 @@ use std::sync::Arc;
 use emulator::Footprint;
 use redis::{RedisResult, Value};
 
-use super::serve::Late;
 use super::session::Session;
-use super::subscriptions::Subscription;
 use crate::actor::Actor;
 use crate::fault::{Fault, RequestOutcome};
-use crate::live::{OperationId, Pending, Traffic};
+use crate::live::{OperationId, Pending, Request, Traffic};
+use crate::memo::Touches;
 
 /// One connection of an actor, as it waits.
 #[derive(Clone)]
@@ -133,4 +132,22 @@ impl Passage {
     pub(super) fn outcome(&self) -> Option<RequestOutcome> {
         self.fault.and_then(Fault::of_request).map(|fault| fault.outcome)
     }
+}
+
+/// A request that its client has given up and that is still on its way.
+#[derive(Clone)]
+pub(crate) struct Late {
+    pub(super) request: Request,
+    pub(super) session: Session,
+}
+
+/// The subscription of a connection.
+#[derive(Clone)]
+pub(super) struct Subscription {
+    pub(super) channel: String,
+    /// Messages that the client has not received, the oldest first.
+    pub(super) messages: VecDeque<Vec<u8>>,
+    /// No more messages will come.
+    pub(super) is_closed: bool,
+    pub(super) touches: Arc<Touches>,
 }

@@ -5,24 +5,10 @@ use std::time::Duration;
 use locks::Record;
 
 use super::server::{asks, holds};
+use super::world::Grant;
 use super::{ActorState, Recording, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
-
-/// A client inside a section.
-#[derive(Clone)]
-pub(super) struct Grant {
-    pub(super) id: HoldId,
-    pub(super) actor: Actor,
-    pub(super) section: &'static str,
-    pub(super) until: Duration,
-    /// Where the server keeps the grant. `None` if that is not known, or if the grant was ended.
-    pub(super) record: Option<Record>,
-    /// The record stays on the server until the lease ends, if nobody changes it.
-    pub(super) lasts: bool,
-    /// The server has it no longer, and that is told. Only texts need this.
-    pub(super) has_lapsed: bool,
-}
 
 impl Simulation {
     /// The client enters a section. The lease counts from `since`, or from when its last request
@@ -81,7 +67,7 @@ impl Simulation {
         }
     }
 
-    /// The ends of leases, and of the servers' records of grants, while time moved from then to now.
+    /// The ends of leases, and of the servers' records of grants, since time began to move.
     pub(super) fn ends_of_grants(&mut self, from: Duration) -> Vec<EventKind> {
         let to = self.world.now;
         let mut grants = std::mem::take(&mut self.world.grants);

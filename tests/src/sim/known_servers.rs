@@ -4,112 +4,19 @@
 //! same again and again, in few different states. A known deed runs nowhere: the server only moves
 //! to its next state. An emulator gets a state when something unknown is to run there.
 
-#![expect(clippy::disallowed_types, reason = "nothing iterates over these maps")]
-
-use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Arc, OnceLock};
 
-use emulator::{Data, DirectConnection, Emulator, Footprint, Snapshot, Timestamp};
+use emulator::{Data, Emulator, Footprint, Snapshot};
 use foldhash::quality::FixedState;
-use indexmap::IndexSet;
 use redis::Value;
 
-use super::learned::Lack;
-use super::probes::{BeforeProbes, Probes};
 use super::session::Session;
-use super::subscriptions::{Touches, arrived};
-use super::{Server, Simulation};
+use super::subscriptions::arrived;
+use super::{Lack, Server, Simulation};
 use crate::actor::Actor;
-use crate::live::{Request, RequestKind, value_bytes};
-
-/// Identifies a state of a server: its data, and its subscribers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServerState {
-    snapshot: usize,
-    /// `None` if there are none.
-    subscribers: Option<usize>,
-}
-
-/// A subscriber: its actor, the number of its connection among those of the actor, and its channel.
-pub(super) type Subscriber = (Actor, usize, String);
-
-/// The states of servers, and how they follow from one another.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownServers {
-    snapshots: Vec<Arc<Snapshot>>,
-    /// The digest of a server that holds nothing.
-    empty: Option<u64>,
-    /// The places of snapshots by their digests.
-    places: HashMap<u64, usize, FixedState>,
-    /// The subscribers of a server, in the order in which they subscribed.
-    subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
-    touches: HashMap<String, Arc<Touches>, FixedState>,
-    transitions: HashMap<Deed, Arc<Transition>, foldhash::fast::FixedState>,
-    /// About how many bytes the values in snapshots, replies and messages take.
-    pub(super) value_bytes: usize,
-    pub(super) probes: HashMap<BeforeProbes, Arc<Probes>, foldhash::fast::FixedState>,
-}
-
-/// A server does something: its state before, the time that its clock shows, and a hash of what it
-/// does.
-type Deed = (ServerState, Timestamp, u64);
-
-#[derive(Debug)]
-struct Transition {
-    reply: Value,
-    footprint: Arc<Footprint>,
-    next: ServerState,
-    /// The messages that it sent, in order.
-    messages: Vec<((Actor, usize), Vec<u8>)>,
-}
-
-/// What runs the deeds of a server that are not known.
-#[derive(Default)]
-pub(super) struct Engine {
-    /// The footprint of its last deed.
-    footprint: Arc<Footprint>,
-    /// The snapshot that its emulator has. `None` if that comes from another execution.
-    loaded: Option<usize>,
-    /// The connections of the subscribers, while something runs there.
-    listeners: Vec<((Actor, usize), DirectConnection)>,
-}
-
-impl KnownServers {
-    /// The place of the complete snapshot that has this digest.
-    fn place_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> usize {
-        *self.places.entry(digest).or_insert_with(|| {
-            let snapshot = snapshot();
-            self.value_bytes += snapshot.data_bytes();
-            self.snapshots.push(snapshot);
-            self.snapshots.len() - 1
-        })
-    }
-
-    /// The snapshot of a server that holds nothing.
-    fn empty(&mut self) -> usize {
-        let digest = *self.empty.get_or_insert_with(|| Emulator::new().snapshot().digest());
-        self.place_of(digest, || Arc::new(Emulator::new().snapshot()))
-    }
-
-    /// The subscribers of a server in this state.
-    fn subscribers(&self, state: ServerState) -> &[Subscriber] {
-        state.subscribers.map_or(&[], |place| &self.subscribers[place])
-    }
-
-    /// Changes the subscribers of a server in this state.
-    fn change_subscribers(&mut self, state: &mut ServerState, change: impl FnOnce(&mut Vec<Subscriber>)) {
-        let mut subscribers = self.subscribers(*state).to_vec();
-        change(&mut subscribers);
-        let place = (!subscribers.is_empty()).then(|| self.subscribers.insert_full(subscribers.into()).0);
-        state.subscribers = place;
-    }
-
-    /// The number of known deeds.
-    pub(super) fn len(&self) -> usize {
-        self.transitions.len()
-    }
-}
+use crate::live::{Request, RequestKind};
+use crate::memo::{Subscriber, Touches, Transition};
 
 impl Simulation {
     /// Another execution left behind what the emulators hold.
@@ -128,13 +35,11 @@ impl Simulation {
             return servers.for_each(|(emulator, (snapshot, _))| emulator.restore(snapshot));
         };
         let mut known = learned.known();
-        let mut state_of = |server: usize| match snapshots.get(server) {
-            Some((snapshot, digest)) => known.servers.place_of(*digest, || snapshot.clone()),
+        let state_of = |server: usize| match snapshots.get(server) {
+            Some((snapshot, digest)) => known.servers.state_of(*digest, || snapshot.clone()),
             None => known.servers.empty(),
         };
-        let states = (0..self.servers.len())
-            .map(|server| Some(ServerState { snapshot: state_of(server), subscribers: None }))
-            .collect();
+        let states = (0..self.servers.len()).map(state_of).map(Some).collect();
         drop(known);
         self.world.servers = states;
     }
@@ -146,7 +51,7 @@ impl Simulation {
         let engine = &mut self.engines[server];
         let state = self.world.servers[server]?;
         let deed = (state, self.clocks[server].now(), deed);
-        if let Some(transition) = known.servers.transitions.get(&deed).cloned() {
+        if let Some(transition) = known.servers.transition(&deed) {
             self.world.servers[server] = Some(transition.next);
             engine.footprint = transition.footprint.clone();
             drop(known);
@@ -155,7 +60,7 @@ impl Simulation {
         }
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let subscribers = known.servers.subscribers(state);
-        if engine.loaded == Some(state.snapshot) && subscribers.is_empty() {
+        if engine.loaded.is_some_and(|loaded| loaded.holds_as(state)) && subscribers.is_empty() {
             return None;
         }
         if engine.loaded.is_none() || !subscribers.is_empty() {
@@ -167,8 +72,8 @@ impl Simulation {
             connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
             engine.listeners.push(((*actor, *nth), connection));
         }
-        emulator.restore(&known.servers.snapshots[state.snapshot]);
-        engine.loaded = Some(state.snapshot);
+        emulator.restore(known.servers.snapshot(state));
+        engine.loaded = Some(state);
         None
     }
 
@@ -221,13 +126,11 @@ impl Simulation {
         };
         let mut known = learned.known();
         let snapshot = emulator.snapshot();
-        let snapshot = known.servers.place_of(snapshot.digest(), || Arc::new(snapshot));
-        let heard = messages.iter().map(|(_, message)| message.len()).sum::<usize>();
-        known.servers.value_bytes += value_bytes(reply) + heard;
-        let next = ServerState { snapshot, ..state };
+        let next =
+            known.servers.state_of(snapshot.digest(), || Arc::new(snapshot)).with_subscribers_of(state);
         let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
-        known.servers.transitions.insert((state, self.clocks[server].now(), deed), Arc::new(transition));
-        (self.world.servers[server], engine.loaded) = (Some(next), Some(snapshot));
+        known.servers.learn((state, self.clocks[server].now(), deed), transition);
+        (self.world.servers[server], engine.loaded) = (Some(next), Some(next));
         drop(known);
         self.hear_all(&messages);
     }
@@ -235,8 +138,7 @@ impl Simulation {
     /// A server that is known has one more subscriber. Returns what that touches there.
     pub(super) fn add_subscriber(&mut self, server: usize, subscriber: Subscriber) -> Option<Arc<Touches>> {
         let mut known = self.clients.learned()?.known();
-        let touches = known.servers.touches.entry(subscriber.2.clone());
-        let touches = touches.or_insert_with_key(|channel| Arc::new(Touches::of(channel))).clone();
+        let touches = known.servers.touches(&subscriber.2);
         if let Some(state) = &mut self.world.servers[server] {
             known.servers.change_subscribers(state, |subscribers| {
                 if !subscribers.contains(&subscriber) {
@@ -274,7 +176,7 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let state = self.world.servers[server];
         let (Some(learned), Some(state)) = (self.learned(), state) else { return Some(emulator.read(read)) };
-        let snapshot = learned.known().servers.snapshots[state.snapshot].clone();
+        let snapshot = learned.known().servers.snapshot(state).clone();
         Some(read(snapshot.at(self.clocks[server].now())))
     }
 
@@ -295,7 +197,7 @@ impl Simulation {
     pub(super) fn snapshot(&self, server: usize) -> Option<Arc<Snapshot>> {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         Some(match (self.learned(), self.world.servers[server]) {
-            (Some(learned), Some(state)) => learned.known().servers.snapshots[state.snapshot].clone(),
+            (Some(learned), Some(state)) => learned.known().servers.snapshot(state).clone(),
             _ => Arc::new(emulator.snapshot()),
         })
     }

@@ -2,40 +2,16 @@
 
 use std::time::Duration;
 
-use super::learned::{Key, Lack, Learned, Timer};
-use super::timer_cache::CodeId;
-use super::{ActorState, Simulation, World};
+use super::clients::Unknown;
+use super::world::Cut;
+use super::{ActorState, Lack, Life, Simulation, World};
 use crate::actor::Actor;
 use crate::live::End;
+use crate::memo::{CodeId, Key, Memory, Timer};
 use crate::trace::EventKind;
 
 /// If timers fire more often than this while time moves, tasks have to run.
 const FIRED_MAX: usize = 1000;
-
-/// How the clients of an execution run.
-pub(crate) enum Clients {
-    /// As tasks, and all servers run everything.
-    Tasks,
-    /// As tasks, from which is learned. Servers run what is not known.
-    Teachers(Learned),
-    /// As far as they are known, without tasks. Servers run what is not known.
-    Learned(Learned),
-}
-
-impl Clients {
-    /// Everything that is known of clients and servers. `None` if all of them run.
-    pub(super) fn learned(&self) -> Option<&Learned> {
-        match self {
-            Clients::Tasks => None,
-            Clients::Teachers(learned) | Clients::Learned(learned) => Some(learned),
-        }
-    }
-}
-
-/// This client reached a local state in which it has not been seen, or it is not known when its
-/// next timer fires.
-#[derive(Debug)]
-pub(crate) struct Unknown(pub(crate) Actor);
 
 impl Simulation {
     /// The code of an actor, its name and its local state.
@@ -59,7 +35,7 @@ impl Simulation {
     }
 
     /// Gives learned clients their turns until none is awake.
-    pub(crate) fn run_learned(&mut self, learned: &Learned, polls_max: u64) -> Result<(), Unknown> {
+    pub(crate) fn run_learned(&mut self, learned: &Memory, polls_max: u64) -> Result<(), Unknown> {
         loop {
             let Some(actor) = self.next_awake() else { return Ok(()) };
             let turn = learned.turn(&self.next_key(actor)).ok_or(Unknown(actor))?;
@@ -85,13 +61,13 @@ impl Simulation {
     }
 
     /// Everything that is known of clients and servers. `None` if all of them run.
-    pub(super) fn learned(&self) -> Option<&Learned> {
+    pub(super) fn learned(&self) -> Option<&Memory> {
         self.clients.learned()
     }
 
     /// Ends a client whose code does not run to its end, and drops what that holds.
     pub(crate) fn drop_client(&mut self, actor: Actor) {
-        if self.world.actor(actor).is_finished {
+        if self.world.actor(actor).life != Life::Running {
             return;
         }
         for gate in 0..self.world.gates.len() {
@@ -100,14 +76,14 @@ impl Simulation {
             }
         }
         self.world.end_operations(actor);
-        self.world.finish_client(actor);
+        self.world.finish_client(actor, None);
     }
 
     /// Moves time to `until`, and gives learned clients their turns when their timers fire. If
     /// `stops_at` is given, it ends when the activity is no longer this.
     pub(crate) fn move_learned(
         &mut self,
-        learned: &Learned,
+        learned: &Memory,
         until: Duration,
         stops_at: Option<u64>,
         polls_max: u64,
@@ -131,7 +107,7 @@ impl Simulation {
     /// The next timer up to this time, and the clients that it wakes.
     fn next_timer(
         &self,
-        learned: &Learned,
+        learned: &Memory,
         until: Duration,
     ) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
         let now = self.world.now;
@@ -169,26 +145,26 @@ impl Simulation {
 impl World {
     /// The execution ends, and means nothing.
     pub(crate) fn stop(&mut self, lack: Lack) {
-        (self.lack, self.is_endless) = (Some(lack), true);
+        self.cut = Some(Cut::Lack(lack));
     }
 
-    /// Records the end of a client's code.
+    /// The code of a client has ended.
     pub(super) fn end_client(&mut self, actor: Actor, end: &End) {
+        let result = if let End::Done(value) = end { Some(*value) } else { None };
         match end.clone() {
-            End::Done(value) => self.actor(actor).result = Some(value),
+            End::Done(_) => {}
             End::Error(error) if self.may_give_up(actor) => self.record(EventKind::GaveUp { actor, error }),
             End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
         }
         // Executions that differ in nothing else continue equally.
         self.actor(actor).forget_leases();
+        self.finish_client(actor, result);
     }
 
-    /// Records that an actor has ended, for whatever reason.
-    pub(super) fn finish_client(&mut self, actor: Actor) {
-        self.actor(actor).is_finished = true;
-        if !self.actor(actor).is_crashed {
-            self.note_end(actor);
-        }
+    /// An actor has ended, for whatever reason.
+    fn finish_client(&mut self, actor: Actor, result: Option<bool>) {
+        self.actor(actor).life = Life::Ended(result);
+        self.note_end(actor);
         self.activity += 1;
     }
 }

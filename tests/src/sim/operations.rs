@@ -1,16 +1,10 @@
 //! Operations of clients that can be cancelled.
 
 use super::gate::Gate;
+use super::world::Operation;
 use super::{Simulation, World};
 use crate::actor::Actor;
 use crate::live::{OperationId, Told};
-
-/// An operation that can be cancelled.
-#[derive(Clone)]
-pub(super) struct Operation {
-    pub(super) id: OperationId,
-    pub(super) is_cancelled: bool,
-}
 
 impl Simulation {
     /// Cancels the latest operation of an actor.

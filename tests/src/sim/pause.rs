@@ -1,17 +1,9 @@
 //! Processes of clients that stand still: nobody polls their tasks.
 
+use super::actor_state::Pause;
 use super::{Simulation, World};
 use crate::actor::Actor;
 use crate::live::{Told, Traffic};
-
-/// A process that stands still.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pause {
-    /// Something has woken the code.
-    pub(super) is_awake: bool,
-    /// It stands still at least until no request of it is on its way.
-    pub(super) awaits_reply: bool,
-}
 
 impl Simulation {
     /// Makes the process of an actor stand still.
@@ -34,7 +26,7 @@ impl Simulation {
         let client = self.world.actor(actor);
         client.pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
         let has_tasks = client.spawned > 0;
-        self.live.iter().for_each(|live| live.pause(actor));
+        self.code.iter().for_each(|code| code.pause(actor));
         if has_tasks {
             // They run on.
             self.tell(actor, &Told::Other);
@@ -53,8 +45,8 @@ impl Simulation {
         let pause = &mut self.world.actor(actor).pause;
         let pause = pause.take_if(|pause| !(pause.awaits_reply && has_request));
         let Some(Pause { is_awake, .. }) = pause else { return false };
-        match &self.live {
-            Some(live) => live.resume(actor),
+        match &self.code {
+            Some(code) => code.resume(actor),
             None if is_awake => self.world.wake(actor),
             None => {}
         }

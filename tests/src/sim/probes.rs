@@ -1,35 +1,10 @@
 //! Fresh clients that probe at the end of an execution. In equal states of the servers, and at
 //! equal times, they do the same.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::known_servers::ServerState;
-use super::learned_clients::Clients;
-use super::timer_cache::CodeId;
+use super::clients::Clients;
 use super::{Recording, Simulation};
-use crate::trace::{Event, EventKind, Reached};
-
-/// Everything on which the acts of the probes depend.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BeforeProbes {
-    code: CodeId,
-    wanted: u32,
-    /// A lease has passed since the last client ended.
-    after_lease: bool,
-    at: Duration,
-    servers: Vec<Option<ServerState>>,
-}
-
-/// So many probes are remembered. Many executions end in states of their own.
-const PROBES_MAX: usize = 5_000;
-
-/// The history of the probes.
-#[derive(Debug)]
-pub(super) struct Probes {
-    events: Vec<Event>,
-    reached: Reached,
-}
+use crate::memo::{BeforeProbes, Probes};
+use crate::trace::Reached;
 
 impl Simulation {
     /// The state before the probes. `None` if they may depend on more.
@@ -49,7 +24,7 @@ impl Simulation {
     /// Adds the history of probes that are known. Returns whether they are.
     pub(crate) fn repeat_probes(&mut self, before: &BeforeProbes) -> bool {
         let Some(learned) = self.learned() else { return false };
-        let Some(probes) = learned.known().servers.probes.get(before).cloned() else { return false };
+        let Some(probes) = learned.known().servers.probes(before) else { return false };
         let world = &mut self.world;
         probes.events.iter().for_each(|event| world.recorder.event(event.at, event.kind.clone()));
         let reached = world.recorder.reached();
@@ -69,18 +44,11 @@ impl Simulation {
         let world = &mut self.world;
         let reached = *world.recorder.reached();
         *world.recorder.reached() = reached.or(so_far);
-        let learned = self.clients.learned().filter(|_| world.lack.is_none());
+        let learned = self.clients.learned().filter(|_| world.lack().is_none());
         let Some((before, learned)) = before.zip(learned) else {
             return;
         };
         let events = world.history().events[events..].to_vec();
-        // The number of a write counts the commands of all clients.
-        if !events.iter().any(|event| matches!(event.kind, EventKind::Accepted { .. })) {
-            let known = &mut learned.known().servers.probes;
-            if known.len() >= PROBES_MAX {
-                known.clear();
-            }
-            known.insert(before, Arc::new(Probes { events, reached }));
-        }
+        learned.known().servers.learn_probes(before, Probes { events, reached });
     }
 }

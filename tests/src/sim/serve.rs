@@ -9,10 +9,10 @@ use std::time::Duration;
 use emulator::Footprint;
 use redis::{RedisResult, Value};
 
-use super::gate::{Gate, GateState, Passage};
-use super::learned_clients::Clients;
+use super::clients::Clients;
+use super::gate::{Gate, GateState, Late, Passage};
 use super::session::Session;
-use super::{Recording, Server, Simulation, World};
+use super::{Life, Recording, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::live::{
@@ -20,13 +20,6 @@ use crate::live::{
 };
 use crate::render::{Format, format_error, written_keys};
 use crate::trace::{EventKind, HoldId, Sent};
-
-/// A request that its client has given up and that is still on its way.
-#[derive(Clone)]
-pub(crate) struct Late {
-    pub(super) request: Request,
-    pub(super) session: Session,
-}
 
 impl Simulation {
     /// A client comes to its gate with a request.
@@ -386,7 +379,7 @@ impl World {
 
     /// Notes that a connection opens or closes. A crashed client has none.
     fn note_connection(&mut self, actor: Actor, server: usize) {
-        if !self.actor(actor).is_crashed {
+        if self.actor(actor).life != Life::Crashed {
             self.recorder.connection_changed(server);
         }
     }

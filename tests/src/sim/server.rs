@@ -1,10 +1,14 @@
 //! A server of a scenario, in this process or real, and whether it still has a grant.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Data, Emulator};
+use emulator::{Data, DirectConnection, Emulator, Footprint};
 use locks::Record;
 use redis::{ConnectionLike as _, RedisResult};
+
+use crate::actor::Actor;
+use crate::memo::ServerState;
 
 /// Longest time that a real server may take to answer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
@@ -16,6 +20,17 @@ pub enum Server {
     Emulator(Emulator),
     /// On a real server, in the selected database.
     Redis(redis::Client),
+}
+
+/// What runs the deeds of a server that are not known.
+#[derive(Default)]
+pub(super) struct Engine {
+    /// The footprint of its last deed.
+    pub(super) footprint: Arc<Footprint>,
+    /// The state whose snapshot its emulator has. `None` if that comes from another execution.
+    pub(super) loaded: Option<ServerState>,
+    /// The connections of the subscribers, while something runs there.
+    pub(super) listeners: Vec<((Actor, usize), DirectConnection)>,
 }
 
 /// Whether a server with this data has a grant.

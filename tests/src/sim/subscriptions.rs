@@ -4,50 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use emulator::{DirectConnection, Emulator, Footprint, Reply};
+use emulator::{DirectConnection, Footprint, Reply};
 
-use super::gate::{Gate, GateState, Passage};
+use super::gate::{Gate, GateState, Passage, Subscription};
 use super::session::Session;
 use super::{Recording, Simulation, World};
 use crate::actor::Actor;
 use crate::live::{OperationId, Told, Traffic};
 use crate::render::{brief, quoted};
 use crate::trace::{EventKind, Struck};
-
-/// The subscription of a connection.
-#[derive(Clone)]
-pub(super) struct Subscription {
-    pub(super) channel: String,
-    /// Messages that the client has not received, the oldest first.
-    pub(super) messages: VecDeque<Vec<u8>>,
-    /// No more messages will come.
-    pub(super) is_closed: bool,
-    touches: Arc<Touches>,
-}
-
-/// The things that a subscriber touches on its server: when it polls, and when it ends.
-#[derive(Debug, Default)]
-pub(super) struct Touches {
-    looking: Arc<Footprint>,
-    closing: Arc<Footprint>,
-    /// After the server has closed the connection.
-    looking_closed: Arc<Footprint>,
-    closing_closed: Arc<Footprint>,
-}
-
-impl Touches {
-    /// The things that a subscriber of this channel touches.
-    pub(super) fn of(channel: &str) -> Touches {
-        let emulator = Emulator::new();
-        let mut connection = emulator.connection();
-        connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
-        let touched = || (Arc::new(connection.looking()), Arc::new(connection.closing()));
-        let (looking, closing) = touched();
-        emulator.hang_up();
-        let (looking_closed, closing_closed) = touched();
-        Touches { looking, closing, looking_closed, closing_closed }
-    }
-}
 
 /// The messages that have arrived at a connection, and whether it is closed.
 pub(super) fn arrived(connection: &DirectConnection) -> (Vec<Vec<u8>>, bool) {

@@ -1,7 +1,7 @@
 //! Clients are told something. Their local states follow from all that they were told.
 
 use super::Simulation;
-use super::learned_clients::Clients;
+use super::clients::Clients;
 use crate::actor::Actor;
 use crate::live::{Telling, Told};
 
@@ -24,8 +24,8 @@ impl Simulation {
 
     /// Brings something to a client.
     pub(super) fn bring(&mut self, actor: Actor, told: &Told) {
-        match &self.live {
-            Some(live) => _ = live.deliver(actor, told),
+        match &self.code {
+            Some(code) => _ = code.deliver(actor, told),
             None => match told {
                 Told::Answered { .. } | Told::Heard { .. } | Told::Cancelled(_) => self.world.wake(actor),
                 Told::Clock { .. } | Told::Turn | Told::Other => {}

@@ -1,10 +1,10 @@
 //! The turns of clients: what they did is performed, whether their code ran or they are learned.
 
-use super::learned::{Key, Timer};
-use super::learned_clients::Clients;
-use super::{Simulation, World};
+use super::clients::Clients;
+use super::{Life, Simulation, World};
 use crate::actor::Actor;
-use crate::live::{Act, Begun, Noticed, Told, Turn, tasks};
+use crate::live::{Act, Begun, Noticed, Told, Turn};
+use crate::memo::{Key, Timer};
 use crate::trace::LeftBy;
 
 impl Simulation {
@@ -21,8 +21,8 @@ impl Simulation {
     /// The code of clients has run as far as it can. Performs what it did. Returns whether a client
     /// was told something by that, so that code is to run again.
     pub(crate) fn perform_turns(&mut self, polls_max: u64) -> bool {
-        let Some(live) = self.live.clone() else { return false };
-        let mut noticed = live.take_noticed(|actor| self.world.can_run(actor));
+        let Some(code) = self.code.clone() else { return false };
+        let mut noticed = code.take_noticed(&|actor| self.world.can_run(actor));
         // The code before the actors has no state any more.
         noticed.retain(|noticed| self.world.knows(noticed.actor));
         for &Noticed { actor, fired, is_sharing, has_ended, is_awake, .. } in &noticed {
@@ -31,7 +31,7 @@ impl Simulation {
                 self.note_unlearnable(actor);
             }
             if has_ended {
-                self.world.count_tasks_of_crashed(actor);
+                self.world.count_tasks_of_crashed(code.tasks(), actor);
             }
             if is_awake {
                 self.world.stands_still(actor);
@@ -43,21 +43,21 @@ impl Simulation {
             let key = self.perform_turn(*actor, &begun.turn, polls_max);
             turns.push((*actor, begun, key));
         }
-        let (by_tasks, owner) = self.world.count_tasks(&turns);
-        let World { is_running, is_endless, .. } = self.world;
+        let (by_tasks, owner) = self.world.count_tasks(code.tasks(), &turns);
+        let is_cut = self.world.cut.is_some();
         if let Clients::Teachers(learned) = &self.clients
             && (by_tasks == 0 || owner.is_some())
-            && is_running
-            && !is_endless
+            && self.world.is_running
+            && !is_cut
         {
             for (actor, Begun { turn, spawned, .. }, key) in turns {
-                if !self.world.actor(actor).is_crashed {
+                if self.world.actor(actor).life != Life::Crashed {
                     let tasks = spawned + if owner == Some(actor) { by_tasks } else { 0 };
                     learned.learn(key, Turn { tasks, ..turn });
                 }
             }
         }
-        live.has_told() && !is_endless && !live.quiescence.is_expired()
+        code.has_told() && !is_cut && !code.is_expired()
     }
 
     /// A turn of a client. Returns the local state in which the client took it.
@@ -100,7 +100,7 @@ impl Simulation {
             Act::Open { nth, server, traffic } => self.open(actor, *nth, *server, *traffic),
             Act::Close { nth } => self.close(gate(&self.world, nth)),
             Act::Ask { nth, request, operation } => {
-                self.ask(gate(&self.world, nth), request.clone(), *operation)
+                self.ask(gate(&self.world, nth), request.clone(), *operation);
             }
             Act::Withdraw { nth, .. } => self.withdraw(gate(&self.world, nth)),
             Act::AwaitMessage { nth, operation } => self.await_message(gate(&self.world, nth), *operation),
@@ -114,10 +114,7 @@ impl Simulation {
             Act::Accept { resource, token } => self.world.accept(actor, resource, *token),
             Act::Looked { nth, footprint } => self.look(gate(&self.world, nth), footprint.clone()),
             Act::Unblocked { nth, result } => self.unblock(gate(&self.world, nth), result.clone()),
-            Act::End(end) => {
-                self.world.end_client(actor, end);
-                self.world.finish_client(actor);
-            }
+            Act::End(end) => self.world.end_client(actor, end),
         }
     }
 }
@@ -127,8 +124,8 @@ impl World {
     /// ran. Returns how many more there are than before without those that the actors' own code
     /// spawned, and whose they are. If it is not clear whose task came, any of them may own it. If
     /// it is not clear whose task went, no client lost one.
-    fn count_tasks(&mut self, ran: &[(Actor, Begun, Key)]) -> (isize, Option<Actor>) {
-        let (spawned, mut change) = self.count_spawned();
+    fn count_tasks(&mut self, tasks: usize, ran: &[(Actor, Begun, Key)]) -> (isize, Option<Actor>) {
+        let (spawned, mut change) = self.count_spawned(tasks);
         for &(actor, Begun { spawned: by_code, .. }, _) in ran {
             let client = self.actor(actor);
             client.spawned = client.spawned.saturating_add_signed(by_code);
@@ -153,17 +150,17 @@ impl World {
 
     /// Counts the tasks that the destructors of a crashed client have spawned. Nothing that they
     /// send arrives.
-    fn count_tasks_of_crashed(&mut self, actor: Actor) {
-        let (_, change) = self.count_spawned();
+    fn count_tasks_of_crashed(&mut self, tasks: usize, actor: Actor) {
+        let (_, change) = self.count_spawned(tasks);
         let client = self.actor(actor);
         client.spawned = client.spawned.saturating_add_signed(change);
     }
 
     /// Counts the tasks besides those of the actors' own code. Returns their number, and how many
     /// more there are than before.
-    fn count_spawned(&mut self) -> (usize, isize) {
+    fn count_spawned(&mut self, tasks: usize) -> (usize, isize) {
         let own = self.actors.iter().filter(|state| self.runs(state.actor)).count();
-        let spawned = tasks().saturating_sub(own);
+        let spawned = tasks.saturating_sub(own);
         let before = std::mem::replace(&mut self.spawned, spawned);
         (spawned, spawned.cast_signed() - before.cast_signed())
     }

@@ -6,21 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::Snapshot;
+use locks::Record;
 
+use super::actor_state::{ActorState, Life};
 use super::gate::{Gate, GateState};
-use super::holds::Grant;
-use super::known_servers::ServerState;
-use super::learned::Lack;
-use super::operations::Operation;
-use super::pause::Pause;
-use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::shared_list::SharedList;
-use super::timer_cache::UnknownTimer;
+use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
-use crate::live::Traffic;
+use crate::live::{OperationId, Traffic};
+use crate::memo::{ServerState, UnknownTimer};
 use crate::schedule::Step;
-use crate::trace::{EventKind, History, LocalState, Recorder};
+use crate::trace::{EventKind, History, HoldId, Recorder};
 
 /// The state of an execution.
 #[derive(Clone, Default)]
@@ -62,61 +59,54 @@ pub(crate) struct World {
     pub(super) waited_in_vain: BTreeSet<Tries>,
     /// The clients keep each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
-    /// A client reached a limit, and the execution ends.
-    pub(crate) is_endless: bool,
+    /// Why the execution ends now, if it does before its clients.
+    pub(crate) cut: Option<Cut>,
     /// The clock of a server was set, or jumped.
     pub(super) is_clock_set: bool,
-    /// Why the execution means nothing, if so.
-    pub(crate) lack: Option<Lack>,
     /// Clients run: the execution has not ended.
     pub(crate) is_running: bool,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct ActorState {
-    pub(crate) actor: Actor,
-    pub(crate) is_started: bool,
-    pub(crate) is_finished: bool,
-    pub(crate) is_crashed: bool,
-    /// A fault gave the client an error in place of a reply.
-    pub(crate) got_fault_error: bool,
-    /// It lost its grant while it was inside.
-    pub(crate) lost_lease: bool,
-    /// When the lease of its last hold ends.
-    pub(crate) lease_end: Option<Duration>,
-    /// The error of its clock at the start, and how much that grows with time.
-    pub(crate) skew_ms: i64,
-    pub(crate) drift_ppm: i64,
-    /// The result of its code, if it has ended without an error.
-    pub(crate) result: Option<bool>,
-    /// The number of its connections so far.
-    pub(super) connections: u64,
-    /// How often its code was polled in the step of this number.
-    pub(crate) polls: (usize, u64),
-    /// Its last command that ran was the one of this number among those of all clients.
-    pub(crate) last_run: u64,
-    /// When its last request came to a gate.
-    pub(crate) sent_at: Duration,
-    /// Its process stands still.
-    pub(crate) pause: Option<Pause>,
-    /// The number of its latest turn among those of all clients.
-    pub(super) latest_turn: u64,
-    /// A hash of what its code has received.
-    pub(crate) local_state: LocalState,
-    /// The number of its tasks besides its own.
-    pub(crate) spawned: usize,
-    /// After the last step: whether it may have a timer, and whether it had a request to send that
-    /// was no vain retry.
-    pub(crate) may_wake: bool,
-    pub(crate) was_ready: bool,
-    /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
-    pub(crate) gives_up: Vec<u64>,
-    /// How often it has entered, extended or left a section.
-    pub(crate) stage: u64,
-    /// Its commands and their replies since then.
-    pub(crate) exchanges: Arc<Vec<Exchange>>,
+/// A client inside a section.
+#[derive(Clone)]
+pub(super) struct Grant {
+    pub(super) id: HoldId,
+    pub(super) actor: Actor,
+    pub(super) section: &'static str,
+    pub(super) until: Duration,
+    /// Where the server keeps the grant. `None` if that is not known, or if the grant was ended.
+    pub(super) record: Option<Record>,
+    /// The record stays on the server until the lease ends, if nobody changes it.
+    pub(super) lasts: bool,
+    /// The server has it no longer, and that is told. Only texts need this.
+    pub(super) has_lapsed: bool,
+}
+
+/// An operation that can be cancelled.
+#[derive(Clone)]
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) is_cancelled: bool,
+}
+
+/// Why an execution means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// A learned client reached a local state in which it has not been seen.
+    UnknownState,
+    /// A client left more behind on a server than a snapshot has.
+    NoSnapshot,
+}
+
+/// Why an execution ends before its clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// A client reached a limit.
+    Limit,
+    /// The execution means nothing.
+    Lack(Lack),
 }
 
 impl World {
@@ -128,6 +118,14 @@ impl World {
         }
     }
 
+    /// Why the execution means nothing, if so.
+    pub(crate) fn lack(&self) -> Option<Lack> {
+        match self.cut {
+            Some(Cut::Lack(lack)) => Some(lack),
+            Some(Cut::Limit) | None => None,
+        }
+    }
+
     /// Whether there is such an actor.
     pub(super) fn knows(&self, actor: Actor) -> bool {
         self.actors.iter().any(|state| state.actor == actor)
@@ -135,14 +133,13 @@ impl World {
 
     /// Whether the code of an actor has begun and not ended.
     pub(crate) fn runs(&self, actor: Actor) -> bool {
-        let ActorState { is_started, is_finished, is_crashed, .. } = self.actors[self.idx(actor)];
-        is_started && !is_finished && !is_crashed
+        self.actors[self.idx(actor)].life == Life::Running
     }
 
     /// Whether the code of an actor, or a task of it, may still do something by itself.
     pub(super) fn can_run(&self, actor: Actor) -> bool {
-        let ActorState { is_finished, is_crashed, spawned, .. } = self.actors[self.idx(actor)];
-        self.runs(actor) || is_finished && !is_crashed && spawned > 0
+        let ActorState { life, spawned, .. } = self.actors[self.idx(actor)];
+        life == Life::Running || matches!(life, Life::Ended(_)) && spawned > 0
     }
 
     /// The gate of a connection.
@@ -268,7 +265,7 @@ impl World {
         let before = if client.polls.0 == step { client.polls.1 } else { 0 };
         client.polls = (step, before + polls);
         let is_over = client.polls.1 > polls_max;
-        if is_over && !self.is_endless {
+        if is_over && self.cut.is_none() {
             self.end(actor, format!("in one step, it was polled {polls_max} times"));
         }
         !is_over
@@ -276,7 +273,7 @@ impl World {
 
     /// An actor reached this limit, and the execution ends.
     pub(crate) fn end(&mut self, actor: Actor, limit: String) {
-        self.is_endless = true;
+        self.cut = Some(Cut::Limit);
         self.record(EventKind::Endless { actor, limit });
     }
 
@@ -357,8 +354,11 @@ impl World {
 
     /// Whether the client has not crashed and its code, or a task of it, may still do something.
     pub(crate) fn can_act(&self, actor: Actor) -> bool {
-        let state = &self.actors[self.idx(actor)];
-        state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
+        match self.actors[self.idx(actor)].life {
+            Life::Unstarted | Life::Crashed => false,
+            Life::Running => true,
+            Life::Ended(_) => self.has_request(actor),
+        }
     }
 
     /// Whether a request at this gate keeps others from sleeping: neither is it slow, nor is it a
@@ -370,40 +370,5 @@ impl World {
     /// Whether a request of the actor waits, or the reply to one is on the way.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
         self.gates.iter().any(|gate| gate.actor == actor && gate.is_busy())
-    }
-}
-
-impl ActorState {
-    /// Its code has ended, so it no longer matters whether its leases have.
-    pub(super) fn forget_leases(&mut self) {
-        (self.lost_lease, self.lease_end) = (false, None);
-    }
-
-    pub(crate) fn new(actor: Actor) -> ActorState {
-        ActorState {
-            actor,
-            is_started: false,
-            is_finished: false,
-            is_crashed: false,
-            got_fault_error: false,
-            lost_lease: false,
-            lease_end: None,
-            skew_ms: 0,
-            drift_ppm: 0,
-            result: None,
-            connections: 0,
-            polls: (0, 0),
-            latest_turn: 0,
-            last_run: 0,
-            sent_at: Duration::ZERO,
-            pause: None,
-            local_state: LocalState::default(),
-            spawned: 0,
-            may_wake: false,
-            was_ready: false,
-            gives_up: Vec::new(),
-            stage: 0,
-            exchanges: Arc::default(),
-        }
     }
 }

@@ -259,7 +259,7 @@ fn brute_force(runner: &mut Runner, scenario: &Scenario) -> Option<(Outcomes, us
         if probe_timers(runner, scenario, &history) {
             outcome_of(runner, scenario, &history.steps, &mut outcomes);
         } else {
-            outcomes.entry(outcome(scenario, &history)).or_insert(history.steps);
+            outcomes.entry(outcome(scenario, &history)).or_insert(history.into_history().steps);
         }
     }
     Some((outcomes, schedules))

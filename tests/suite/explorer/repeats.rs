@@ -31,7 +31,7 @@ fn expect_equal_histories(scenario: &Scenario) {
 fn histories(runner: &mut Runner, scenario: &Scenario) -> Vec<Arc<History>> {
     runner.learn_thresholds(scenario);
     let mut dpor = Dpor::default();
-    std::iter::from_fn(|| dpor.run_next(runner, scenario)).take(200).collect()
+    std::iter::from_fn(|| Some(dpor.run_next(runner, scenario)?.history)).take(200).collect()
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn schedules_to_the_known_bugs() {
 fn sampled_steps(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::schedule::Step>> {
     let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
     let mut sampler = Sampler::new(methods, seed);
-    (0..200).map(|_| sampler.run(&mut runner, &scenario).0.steps).collect()
+    (0..200).map(|_| sampler.run(&mut runner, &scenario).0.into_history().steps).collect()
 }
 
 #[test]

@@ -90,8 +90,10 @@ fn dense(runner: &mut Runner, scenario: &Scenario) -> Option<BTreeMap<String, Ve
         if !depth_first.next_schedule(usize::MAX) {
             return Some(outcomes);
         }
-        let mut history = runner.run(scenario, &mut Dense(&mut depth_first), Recording::Full);
-        if probe_timers(runner, scenario, &history) {
+        let executed = runner.run(scenario, &mut Dense(&mut depth_first), Recording::Full);
+        let has_news = probe_timers(runner, scenario, &executed);
+        let mut history = executed.into_history();
+        if has_news {
             history = replay(runner, scenario, &Schedule { steps: history.steps }, Recording::Full);
         }
         outcomes.entry(without_numbers(&outcome(scenario, &history))).or_insert(history.steps);

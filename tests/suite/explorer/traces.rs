@@ -66,8 +66,10 @@ fn compare(scenario: &Scenario) -> usize {
     let mut brute = BTreeSet::new();
     let mut depth_first = DepthFirst::default();
     while depth_first.next_schedule(usize::MAX) {
-        let mut history = runner.run(scenario, &mut depth_first, Recording::Lean);
-        if probe_timers(&mut runner, scenario, &history) {
+        let executed = runner.run(scenario, &mut depth_first, Recording::Lean);
+        let has_news = probe_timers(&mut runner, scenario, &executed);
+        let mut history = executed.into_history();
+        if has_news {
             history = replay(&mut runner, scenario, &Schedule { steps: history.steps }, Recording::Lean);
         }
         brute.insert(HappensBefore::of(&history).foata_normal_form(&history));

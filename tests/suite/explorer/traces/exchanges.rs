@@ -106,7 +106,12 @@ fn independent_neighbours_may_change_places() {
     {
         let history = runner.run(&scenario, &mut RandomWalk::new(seed, 0), Recording::Full);
         probe_timers(&mut runner, &scenario, &history);
-        let history = replay(&mut runner, &scenario, &Schedule { steps: history.steps }, Recording::Full);
+        let history = replay(
+            &mut runner,
+            &scenario,
+            &Schedule { steps: history.into_history().steps },
+            Recording::Full,
+        );
         for place in 1..history.steps.len() {
             let processes = [place - 1, place].map(|place| Process::of(history.steps[place]));
             if processes[0] == processes[1]

@@ -13,11 +13,11 @@ thread_local! {
 }
 
 /// Collects the panics on this thread until it is dropped.
-pub(super) struct Collecting;
+pub(crate) struct Collecting;
 
 impl Collecting {
     /// Begins. The process's panic hook is called first, as before.
-    pub(super) fn begin() -> Collecting {
+    pub(crate) fn begin() -> Collecting {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -47,7 +47,7 @@ pub(super) fn within<R>(act: impl FnOnce() -> R) -> Result<R, String> {
 }
 
 /// The panics since this was last called.
-pub(super) fn take() -> Vec<String> {
+pub(crate) fn take() -> Vec<String> {
     PANICS.with_borrow_mut(|panics| panics.as_mut().map(std::mem::take).unwrap_or_default())
 }
 

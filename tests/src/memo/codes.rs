@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::Memo;
 use crate::actor::Actor;
 use crate::trace::LocalState;
 
@@ -22,7 +23,7 @@ pub(crate) struct UnknownTimer {
 }
 
 /// Whether a client has a timer, by its code, its name and its local state.
-type Known = BTreeMap<(CodeId, Actor, LocalState), bool>;
+type Known = Memo<(CodeId, Actor, LocalState), bool>;
 
 /// Which clients have timers in which local states, as far as it is known. Clones share it.
 #[derive(Clone, Default)]
@@ -52,7 +53,7 @@ impl ScenarioTimers {
     /// Records whether the actor has a timer in this state.
     pub(crate) fn insert(&self, actor: Actor, local_state: LocalState, has_timer: bool) {
         if let Some(&code) = self.codes.get(actor.0) {
-            self.cache.known().insert((code, actor, local_state), has_timer);
+            self.cache.known().learn((code, actor, local_state), has_timer);
         }
     }
 }

@@ -5,16 +5,12 @@
 //! in its turn. As long as all states that an execution reaches are known, no code has to run: the
 //! acts are performed again, and the execution is plain data.
 
-#![expect(clippy::disallowed_types, reason = "no order of these maps matters")]
-
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
-
-use super::known_servers::KnownServers;
-use super::timer_cache::CodeId;
+use super::servers::KnownServers;
+use super::{CodeId, Memo};
 use crate::actor::Actor;
 use crate::live::{Telling, Turn};
 use crate::schedule::Schedule;
@@ -39,12 +35,12 @@ const KNOWN_BYTES_MAX: usize = 256 << 20;
 pub(crate) type Key = (CodeId, Actor, LocalState);
 
 #[derive(Clone, Default)]
-pub(super) struct Known {
-    turns: HashMap<Key, Arc<Turn>, FixedState>,
-    timers: HashMap<Key, Timer, FixedState>,
+pub(crate) struct Known {
+    turns: Memo<Key, Arc<Turn>>,
+    timers: Memo<Key, Timer>,
     /// How local states follow from one another.
-    tellings: HashMap<LocalState, Telling, FixedState>,
-    pub(super) servers: KnownServers,
+    tellings: Memo<LocalState, Telling>,
+    pub(crate) servers: KnownServers,
     /// How many executions ran the tasks of these clients.
     taught: BTreeMap<Vec<CodeId>, u64>,
     /// About how many bytes the values take that clients send and receive.
@@ -53,7 +49,7 @@ pub(super) struct Known {
 
 /// Everything that clients and servers are known to do. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Learned {
+pub(crate) struct Memory {
     known: Arc<Mutex<Known>>,
     unlearnable: Arc<Mutex<Unlearnable>>,
 }
@@ -82,17 +78,8 @@ pub(crate) struct Difference {
     pub(crate) schedule: Schedule,
 }
 
-/// Why an execution means nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// A learned client reached a local state in which it has not been seen.
-    UnknownState,
-    /// A client left more behind on a server than a snapshot has.
-    NoSnapshot,
-}
-
-impl Learned {
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+impl Memory {
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -101,9 +88,9 @@ impl Learned {
     }
 
     /// A copy that learns by itself from now on, so that two threads need not wait for each other.
-    pub(crate) fn fork(&self) -> Learned {
+    pub(crate) fn fork(&self) -> Memory {
         let known = Arc::new(Mutex::new(self.known().clone()));
-        Learned { known, unlearnable: self.unlearnable.clone() }
+        Memory { known, unlearnable: self.unlearnable.clone() }
     }
 
     /// How much is known.
@@ -142,17 +129,17 @@ impl Known {
     }
 }
 
-impl Learned {
+impl Memory {
     /// Whether what is known takes too much memory to learn more.
     pub(crate) fn is_full(&self) -> bool {
         self.known().is_full()
     }
 
     /// A local state follows from another one.
-    pub(super) fn note_telling(&self, after: LocalState, telling: impl FnOnce() -> Telling) {
+    pub(crate) fn note_telling(&self, after: LocalState, telling: impl FnOnce() -> Telling) {
         let mut known = self.known();
         let Known { tellings, value_bytes, .. } = &mut *known;
-        tellings.entry(after).or_insert_with(|| {
+        tellings.get_or_learn(after, |_| {
             let telling = telling();
             *value_bytes += telling.told.value_bytes();
             telling
@@ -182,12 +169,12 @@ impl Learned {
     }
 
     /// The turn of a client in this state, if that is known.
-    pub(super) fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
+    pub(crate) fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
         self.known().turns.get(key).cloned()
     }
 
     /// When the next timer of a client in this state fires, as far as that is known.
-    pub(super) fn timer(&self, key: &Key) -> Option<Timer> {
+    pub(crate) fn timer(&self, key: &Key) -> Option<Timer> {
         self.known().timers.get(key).copied()
     }
 
@@ -246,7 +233,7 @@ impl Learned {
     }
 
     /// These codes depend on more than they are told.
-    pub(super) fn unlearn_clients(&self, codes: &[CodeId]) {
+    pub(crate) fn unlearn_clients(&self, codes: &[CodeId]) {
         self.unlearnable().clients.extend(codes);
     }
 
@@ -256,7 +243,7 @@ impl Learned {
         match known.turns.get(&key) {
             None => {
                 known.value_bytes += turn.value_bytes();
-                known.turns.insert(key, Arc::new(turn));
+                known.turns.learn(key, Arc::new(turn));
             }
             Some(known) if **known == turn => {}
             // Code may draw tokens by chance, which shows before anything is repeated.
@@ -283,7 +270,7 @@ impl Learned {
             _ => true,
         };
         if is_news {
-            known.timers.insert(key, timer);
+            known.timers.learn(key, timer);
         }
     }
 }

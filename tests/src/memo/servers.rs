@@ -1,0 +1,196 @@
+//! The states of servers, and how they follow from one another.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::{Emulator, Footprint, Snapshot, Timestamp};
+use foldhash::quality::FixedState;
+use indexmap::IndexSet;
+use redis::Value;
+
+use super::{CodeId, Memo};
+use crate::actor::Actor;
+use crate::live::value_bytes;
+use crate::trace::{Event, EventKind, Reached};
+
+/// So many probes are remembered. Many executions end in states of their own.
+const PROBES_MAX: usize = 5_000;
+
+/// Identifies a state of a server: its data, and its subscribers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ServerState {
+    snapshot: usize,
+    /// `None` if there are none.
+    subscribers: Option<usize>,
+}
+
+impl ServerState {
+    /// Whether a server holds the same data in both states.
+    pub(crate) fn holds_as(self, other: ServerState) -> bool {
+        self.snapshot == other.snapshot
+    }
+
+    /// This data, and the subscribers of the other state.
+    pub(crate) fn with_subscribers_of(self, other: ServerState) -> ServerState {
+        ServerState { subscribers: other.subscribers, ..self }
+    }
+}
+
+/// A subscriber: its actor, the number of its connection among those of the actor, and its channel.
+pub(crate) type Subscriber = (Actor, usize, String);
+
+/// The states of servers, and how they follow from one another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownServers {
+    snapshots: Vec<Arc<Snapshot>>,
+    /// The digest of a server that holds nothing.
+    empty: Option<u64>,
+    /// The places of snapshots by their digests.
+    places: Memo<u64, usize>,
+    /// The subscribers of a server, in the order in which they subscribed.
+    subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
+    touches: Memo<String, Arc<Touches>>,
+    transitions: Memo<Deed, Arc<Transition>>,
+    /// About how many bytes the values in snapshots, replies and messages take.
+    pub(super) value_bytes: usize,
+    probes: Memo<BeforeProbes, Arc<Probes>>,
+}
+
+/// A server does something: its state before, the time that its clock shows, and a hash of what it
+/// does.
+type Deed = (ServerState, Timestamp, u64);
+
+/// The answer of a server.
+#[derive(Debug)]
+pub(crate) struct Transition {
+    pub(crate) reply: Value,
+    pub(crate) footprint: Arc<Footprint>,
+    pub(crate) next: ServerState,
+    /// The messages that it sent, in order.
+    pub(crate) messages: Vec<((Actor, usize), Vec<u8>)>,
+}
+
+/// Everything on which the acts of the probes depend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BeforeProbes {
+    pub(crate) code: CodeId,
+    pub(crate) wanted: u32,
+    /// A lease has passed since the last client ended.
+    pub(crate) after_lease: bool,
+    pub(crate) at: Duration,
+    pub(crate) servers: Vec<Option<ServerState>>,
+}
+
+/// The history of the probes.
+#[derive(Debug)]
+pub(crate) struct Probes {
+    pub(crate) events: Vec<Event>,
+    pub(crate) reached: Reached,
+}
+
+/// The things that a subscriber touches on its server: when it polls, and when it ends.
+#[derive(Debug, Default)]
+pub(crate) struct Touches {
+    pub(crate) looking: Arc<Footprint>,
+    pub(crate) closing: Arc<Footprint>,
+    /// After the server has closed the connection.
+    pub(crate) looking_closed: Arc<Footprint>,
+    pub(crate) closing_closed: Arc<Footprint>,
+}
+
+impl Touches {
+    /// The things that a subscriber of this channel touches.
+    fn of(channel: &str) -> Touches {
+        let emulator = Emulator::new();
+        let mut connection = emulator.connection();
+        connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
+        let touched = || (Arc::new(connection.looking()), Arc::new(connection.closing()));
+        let (looking, closing) = touched();
+        emulator.hang_up();
+        let (looking_closed, closing_closed) = touched();
+        Touches { looking, closing, looking_closed, closing_closed }
+    }
+}
+
+impl KnownServers {
+    /// The place of the complete snapshot that has this digest.
+    fn place_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> usize {
+        let KnownServers { places, snapshots, value_bytes, .. } = self;
+        *places.get_or_learn(digest, |_| {
+            let snapshot = snapshot();
+            *value_bytes += snapshot.data_bytes();
+            snapshots.push(snapshot);
+            snapshots.len() - 1
+        })
+    }
+
+    /// The state of a server without subscribers that has this complete snapshot.
+    pub(crate) fn state_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> ServerState {
+        ServerState { snapshot: self.place_of(digest, snapshot), subscribers: None }
+    }
+
+    /// The state of a server that holds nothing.
+    pub(crate) fn empty(&mut self) -> ServerState {
+        let digest = *self.empty.get_or_insert_with(|| Emulator::new().snapshot().digest());
+        self.state_of(digest, || Arc::new(Emulator::new().snapshot()))
+    }
+
+    /// The snapshot of a server in this state.
+    pub(crate) fn snapshot(&self, state: ServerState) -> &Arc<Snapshot> {
+        &self.snapshots[state.snapshot]
+    }
+
+    /// The subscribers of a server in this state.
+    pub(crate) fn subscribers(&self, state: ServerState) -> &[Subscriber] {
+        state.subscribers.map_or(&[], |place| &self.subscribers[place])
+    }
+
+    /// Changes the subscribers of a server in this state.
+    pub(crate) fn change_subscribers(
+        &mut self,
+        state: &mut ServerState,
+        change: impl FnOnce(&mut Vec<Subscriber>),
+    ) {
+        let mut subscribers = self.subscribers(*state).to_vec();
+        change(&mut subscribers);
+        let place = (!subscribers.is_empty()).then(|| self.subscribers.insert_full(subscribers.into()).0);
+        state.subscribers = place;
+    }
+
+    /// The things that a subscriber of this channel touches.
+    pub(crate) fn touches(&mut self, channel: &str) -> Arc<Touches> {
+        self.touches.get_or_learn(channel.to_owned(), |channel| Arc::new(Touches::of(channel))).clone()
+    }
+
+    /// The answer of a server, if that is known.
+    pub(crate) fn transition(&self, deed: &Deed) -> Option<Arc<Transition>> {
+        self.transitions.get(deed).cloned()
+    }
+
+    /// Learns the answer of a server.
+    pub(crate) fn learn(&mut self, deed: Deed, transition: Transition) {
+        let heard = transition.messages.iter().map(|(_, message)| message.len()).sum::<usize>();
+        self.value_bytes += value_bytes(&transition.reply) + heard;
+        debug_assert!(self.transitions.get(&deed).is_none(), "a server that is known does not run");
+        self.transitions.learn(deed, Arc::new(transition));
+    }
+
+    /// The history of probes, if that is known.
+    pub(crate) fn probes(&self, before: &BeforeProbes) -> Option<Arc<Probes>> {
+        self.probes.get(before).cloned()
+    }
+
+    /// Learns the history of probes. The number of a write counts the commands of all clients, so
+    /// such probes depend on more.
+    pub(crate) fn learn_probes(&mut self, before: BeforeProbes, probes: Probes) {
+        if !probes.events.iter().any(|event| matches!(event.kind, EventKind::Accepted { .. })) {
+            self.probes.bound(PROBES_MAX);
+            self.probes.learn(before, Arc::new(probes));
+        }
+    }
+
+    /// The number of known answers.
+    pub(super) fn len(&self) -> usize {
+        self.transitions.len()
+    }
+}

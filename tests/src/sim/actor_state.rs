@@ -1,0 +1,102 @@
+//! The state of one client: how far it is, and what the execution knows of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::tries::Exchange;
+use crate::actor::Actor;
+use crate::trace::LocalState;
+
+/// How far the code of an actor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Unstarted,
+    Running,
+    /// With this result, if there was no error. Tasks that it spawned may run on.
+    Ended(Option<bool>),
+    /// Nothing that it does counts any more, and its connections are closed.
+    Crashed,
+}
+
+/// The state of one client.
+#[derive(Clone, Debug)]
+pub(crate) struct ActorState {
+    pub(crate) actor: Actor,
+    pub(crate) life: Life,
+    /// A fault gave the client an error in place of a reply.
+    pub(crate) got_fault_error: bool,
+    /// It lost its grant while it was inside.
+    pub(crate) lost_lease: bool,
+    /// When the lease of its last hold ends.
+    pub(crate) lease_end: Option<Duration>,
+    /// The error of its clock at the start, and how much that grows with time.
+    pub(crate) skew_ms: i64,
+    pub(crate) drift_ppm: i64,
+    /// The number of its connections so far.
+    pub(super) connections: u64,
+    /// How often its code was polled in the step of this number.
+    pub(crate) polls: (usize, u64),
+    /// Its last command that ran was the one of this number among those of all clients.
+    pub(crate) last_run: u64,
+    /// When its last request came to a gate.
+    pub(crate) sent_at: Duration,
+    /// Its process stands still.
+    pub(crate) pause: Option<Pause>,
+    /// The number of its latest turn among those of all clients.
+    pub(super) latest_turn: u64,
+    /// A hash of what its code has received.
+    pub(crate) local_state: LocalState,
+    /// The number of its tasks besides its own.
+    pub(crate) spawned: usize,
+    /// After the last step: whether it may have a timer, and whether it had a request to send that
+    /// was no vain retry.
+    pub(crate) may_wake: bool,
+    pub(crate) was_ready: bool,
+    /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
+    pub(crate) gives_up: Vec<u64>,
+    /// How often it has entered, extended or left a section.
+    pub(crate) stage: u64,
+    /// Its commands and their replies since then.
+    pub(crate) exchanges: Arc<Vec<Exchange>>,
+}
+
+/// A process that stands still.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pause {
+    /// Something has woken the code.
+    pub(super) is_awake: bool,
+    /// It stands still at least until no request of it is on its way.
+    pub(super) awaits_reply: bool,
+}
+
+impl ActorState {
+    /// Its code has ended, so it no longer matters whether its leases have.
+    pub(super) fn forget_leases(&mut self) {
+        (self.lost_lease, self.lease_end) = (false, None);
+    }
+
+    pub(crate) fn new(actor: Actor) -> ActorState {
+        ActorState {
+            actor,
+            life: Life::Unstarted,
+            got_fault_error: false,
+            lost_lease: false,
+            lease_end: None,
+            skew_ms: 0,
+            drift_ppm: 0,
+            connections: 0,
+            polls: (0, 0),
+            latest_turn: 0,
+            last_run: 0,
+            sent_at: Duration::ZERO,
+            pause: None,
+            local_state: LocalState::default(),
+            spawned: 0,
+            may_wake: false,
+            was_ready: false,
+            gives_up: Vec::new(),
+            stage: 0,
+            exchanges: Arc::default(),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The settings of executions, and the times that they have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::Timestamp;
+
+use crate::fault::Faults;
+use crate::live::Terms;
+use crate::memo::CodeId;
+
+/// When every execution on emulators begins. It is no whole second, so that code which rounds to
+/// seconds shows what that does.
+pub(crate) const START: Timestamp = Timestamp::from_millis(Timestamp::EPOCH.millis() + AFTER_EPOCH_MS);
+pub(super) const AFTER_EPOCH_MS: i64 = 500;
+
+/// The time after the last lease before fresh clients try. It is longer than the second that
+/// careful algorithms add.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+
+/// The longest wait for a timer of an actor.
+pub(crate) const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How much a history records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Everything that oracles need.
+    Lean,
+    /// Commands, replies and changed keys, too.
+    Full,
+}
+
+/// The settings that all executions of a scenario share.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulationConfig {
+    pub(crate) terms: Terms,
+    pub(crate) faults: Faults,
+    /// The code of each actor, and that of the probes.
+    pub(crate) codes: Vec<CodeId>,
+    pub(crate) probe_code: CodeId,
+    /// The spans of time that the code distinguishes, as far as they are known.
+    pub(crate) thresholds: Arc<[Duration]>,
+    /// An oracle judges by the order of all commands.
+    pub(crate) judges_commands: bool,
+}
