@@ -1,7 +1,6 @@
 //! The rules of `.github/CONTRIBUTING.md` that a program can check. Each rule has a canary, a text
 //! that must break it.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +13,6 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Most words of a sentence.
 const WORDS_MAX: usize = 25;
-/// No sentence of a comment begins with these.
-const OPENINGS: [&str; 6] = ["Of ", "Who ", "Whoever ", "What ", "The same", "See there"];
-/// Words for which `.github/GLOSSARY.md` has others.
-const PRIVATE_WORDS: [&str; 8] =
-    ["mishap", "misfit", "whoever", "rouse", "befall", "postscript", "untaped", "surprise"];
 /// A number before one of these is a measurement, which belongs into a commit.
 const MEASURES: [&str; 4] = ["µs", "ns", "instructions", "% of the time"];
 
@@ -146,12 +140,6 @@ fn long_functions(name: &str, text: &str) -> Vec<String> {
     long
 }
 
-fn banned_openings(name: &str, text: &str) -> Vec<String> {
-    let opens = |sentence: &str| OPENINGS.iter().any(|opening| sentence.starts_with(opening));
-    let banned = sentences(text).into_iter().filter(|(_, sentence)| opens(sentence));
-    banned.map(|(line, sentence)| format!("{name}:{line}: {sentence}")).collect()
-}
-
 fn long_sentences(name: &str, text: &str) -> Vec<String> {
     let long = sentences(text).into_iter().filter(|(_, sentence)| {
         // Code counts as one word.
@@ -161,18 +149,6 @@ fn long_sentences(name: &str, text: &str) -> Vec<String> {
         words > WORDS_MAX
     });
     long.map(|(line, sentence)| format!("{name}:{line}: {sentence}")).collect()
-}
-
-fn private_words(name: &str, text: &str) -> Vec<String> {
-    let words = |line: &str| {
-        let words: BTreeSet<String> =
-            line.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
-        PRIVATE_WORDS.into_iter().find(|word| words.contains(*word))
-    };
-    // This file has to name them.
-    let lines = text.lines().enumerate().filter(|_| !name.ends_with("tidy.rs"));
-    let found = lines.filter_map(|(idx, line)| words(line).map(|word| (idx + 1, word)));
-    found.map(|(line, word)| format!("{name}:{line}: {word}")).collect()
 }
 
 fn measurements(name: &str, text: &str) -> Vec<String> {
@@ -228,23 +204,9 @@ fn functions_are_short() {
 }
 
 #[test]
-fn no_sentence_opens_with_what_is_banned() {
-    check("a sentence has a banned opening", banned_openings);
-    for opening in OPENINGS {
-        assert!(!banned_openings("canary", &format!("/// It is. {opening} x.")).is_empty(), "{opening}");
-    }
-}
-
-#[test]
 fn sentences_are_short() {
     check("a sentence has too many words", long_sentences);
     assert!(!long_sentences("canary", &format!("// {}end.", "word ".repeat(30))).is_empty());
-}
-
-#[test]
-fn words_are_those_of_the_glossary() {
-    check("a word is not in the glossary", private_words);
-    assert!(!private_words("canary", "fn mishap() {}").is_empty());
 }
 
 #[test]
