@@ -33,4 +33,5 @@ chapters! {
     test_double: include_str!("../guide/test_double.md");
     compare: include_str!("../guide/compare.md");
     faq: include_str!("../guide/faq.md");
+    glossary: include_str!("../guide/glossary.md");
 }
