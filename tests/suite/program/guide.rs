@@ -173,7 +173,7 @@ fn links_to_files(page: &Page, replaced: &BTreeSet<&str>) -> Vec<String> {
 /// it.
 const MARKS: [(&str, &str, &str); 10] = [
     ("run by .ci/run", ".ci/run", "readme_command 'cargo test'"),
-    ("packages", ".ci/packages/try", "/<!-- packages -->/"),
+    ("packages", "tests/packages/try", "/<!-- packages -->/"),
     ("dependencies", "tests/suite/program/first_test.rs", "\"dependencies\""),
     ("first test", "tests/suite/program/first_test.rs", "\"first test\""),
     ("test double", "tests/suite/program/first_test.rs", "\"test double\""),
