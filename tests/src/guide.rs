@@ -34,4 +34,5 @@ chapters! {
     compare: include_str!("../guide/compare.md");
     faq: include_str!("../guide/faq.md");
     glossary: include_str!("../guide/glossary.md");
+    architecture: include_str!("../guide/architecture.md");
 }

@@ -9,29 +9,8 @@
 //!
 //! # Architecture
 //!
-//! The way of a schedule, file by file:
-//!
-//! 1. [`exhaustive`] calls `explore/parallel.rs`. That runs `explore/dpor.rs` with one actor, two,
-//!    and so on, if all run the same code, and divides large explorations among the cores.
-//!    [`sample`] calls `explore/series.rs` and `explore/sampler.rs` instead. `explore/division.rs`
-//!    finds the shard of the process, and `explore/journal.rs` keeps what is done.
-//! 2. `execution/runner.rs` runs one execution. Clients and servers that are known run nowhere:
-//!    `memo` has what they did before. If a client is not known, all clients run on a paused tokio
-//!    runtime (`live`). A [`Policy`](execution::Policy) chooses the
-//!    steps: `dpor`, or one of the ways to draw them.
-//! 3. When no task can run (`live/quiescence.rs`), `execution/enabled.rs` lists the steps that are
-//!    possible, and the policy chooses.
-//! 4. `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
-//!    (`sim/gate.rs`) passes, time moves, or a fault strikes (`fault`).
-//! 5. `sim/serve.rs` serves the request. If nobody knows the reply, `sim/session.rs` asks the
-//!    emulator. `trace/recorder.rs` writes events and footprints.
-//! 6. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
-//! 7. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
-//!    races, from which `dpor` plans other orders.
-//! 8. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and
-//!    makes the [`Report`] (`explore/report.rs`) with its timeline (`render/timeline.rs`).
-//!
-//! Tests use `explore/brute_force.rs`, which runs every schedule, to judge `dpor`.
+//! [`guide::architecture`] follows a schedule and a client through the files, and has the
+//! invariants.
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!
@@ -58,18 +37,6 @@
 //! | [`check`] | the verdict table of the `locks` crate |
 //! | [`linearizability`] | the judge of runs that no schedule orders |
 //! | [`guide`] | no code: how to use all this, chapter by chapter |
-//!
-//! # Invariants
-//!
-//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 61,
-//!   and six of the first 61, are replayed to make sure.
-//! - The code of a client runs from its start, once for each local state. A server runs a request
-//!   once for each of its own states. Later executions repeat what both did there, and an
-//!   exploration begins them where they differ from the execution before. One execution of 61 is
-//!   compared with one in which everything runs, and so is all that is reported.
-//! - Brute force and the reduction share the execution, but not the choice of schedules; brute
-//!   force judges the reduction.
-//! - On a real server no footprint is known, so schedules are only replayed there, never explored.
 
 pub mod actor;
 pub mod fault;

@@ -10,6 +10,7 @@ use std::process::Command;
 use harness::lint::LINTS;
 use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
+use crate::program::tidy::sources;
 use crate::redis_server;
 
 pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -109,6 +110,27 @@ impl Page {
         let (_, text, _) = block.unwrap_or_else(|| panic!("{} has no block {mark}", self.path));
         &self.text[text]
     }
+}
+
+/// The files and the names of a page that the sources do not have. A name is code without spaces.
+fn unknown_names(page: &Page, sources: &[(String, String)]) -> Vec<String> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let words: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| text.split(|c| !is_name(c))).collect();
+    let is_path = |text: &str| text.contains('/') || text.contains('.');
+    let exists =
+        |path: &str| ["", "tests/src"].iter().any(|root| Path::new(WORKSPACE).join(root).join(path).exists());
+    // Paths stand in the picture, too, where nothing marks them.
+    let bare = page.text.split([' ', '\n', '`', '(', ')']);
+    let files = bare.filter(|word| word.ends_with(".rs") && !word.starts_with('.')).map(str::to_owned);
+    let spans = page.events().filter_map(|(event, _)| match event {
+        Event::Code(text) if !text.contains(' ') && !text.ends_with(".rs") => Some(text.into_string()),
+        _ => None,
+    });
+    let is_known = |text: &String| match text.rsplit("::").next() {
+        _ if is_path(text) => exists(text),
+        name => name.is_some_and(|name| words.contains(name)),
+    };
+    files.chain(spans).filter(|text| !is_known(text)).collect()
 }
 
 fn slug(heading: &str) -> String {
@@ -267,6 +289,22 @@ fn links_lead_somewhere() {
     assert_eq!(broken_links(&canary("# Two `Words`\n\n[a](#two-words) [b](bug.md)")), [""; 0]);
     for link in ["[a](no.md)", "[a](#no)", "[a](bug.md#no)", "![a](no.svg)", "[a][no]"] {
         assert_eq!(broken_links(&canary(link)).len(), 1, "{link}");
+    }
+}
+
+#[test]
+fn the_architecture_names_what_exists() {
+    let sources: Vec<(String, String)> =
+        sources().into_iter().filter(|(path, _)| path.contains("/src/")).collect();
+    let page = Page::open(&format!("{GUIDE}/architecture.md"));
+    assert_eq!(unknown_names(&page, &sources), [""; 0]);
+    let canary = |text: &str| unknown_names(&Page { path: "canary".into(), text: text.to_owned() }, &sources);
+    assert_eq!(
+        canary("`explore/mod.rs` `exhaustive` `locks::Env` `clippy.toml` `SET lock`\n\n`Dpor`"),
+        [""; 0]
+    );
+    for text in ["`no.rs`", "```text\nexplore/no.rs  a\n```", "`no.toml`", "`NoName`", "`locks::NoName`"] {
+        assert_eq!(canary(text).len(), 1, "{text}");
     }
 }
 

@@ -20,7 +20,8 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-fn sources() -> Vec<(String, String)> {
+/// The sources, by their paths in the workspace.
+pub(crate) fn sources() -> Vec<(String, String)> {
     fn visit(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
