@@ -187,3 +187,8 @@ pub use reentrant_mutex::{ReentrantGuard, ReentrantMutex};
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 pub use subscribe::{Messages, PubSubConnection, Subscribe, Subscription};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
