@@ -6,9 +6,9 @@
 //!
 //! A row is marked if lockstep takes more than twice Redis's time at the largest size. It is also
 //! marked if its time grows and Redis's does not. Before that, it is measured a few times more on
-//! both servers: the smallest times count, since all else comes from the machine. In the end, both servers are emptied: lockstep
-//! may not keep much more memory than Redis. If it does, or if a row is marked, the exit status is
-//! 1.
+//! both servers: the smallest times count, since all else comes from the machine. In the end, both
+//! servers are emptied: lockstep may not keep much more memory than Redis. If it does, or if a row
+//! is marked, the exit status is 1.
 
 mod rows;
 mod server;
@@ -103,8 +103,8 @@ fn kept(server: &mut Server) -> Result<u64> {
     server.resident_bytes()
 }
 
-/// How much the time of both servers grows from the first size to the last, and the ratio of
-/// lockstep's time to Redis's at the last.
+/// How much the time of each server grows from the first size to the last. At the last, also the
+/// ratio of lockstep's time to Redis's.
 fn compare(first: &[Sample; 2], last: &[Sample; 2]) -> ([f64; 2], f64) {
     let growth = [0, 1].map(|side| last[side].padded() / first[side].padded());
     (growth, last[1].padded() / last[0].padded())
