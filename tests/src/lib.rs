@@ -16,6 +16,7 @@
 //!
 //! | module | what it has |
 //! | --- | --- |
+//! | `fingerprint` | hashes that are equal in all processes |
 //! | `actor` | the names of clients |
 //! | `fault` | what may go wrong: one row each, and the budgets |
 //! | `schedule` | steps, and schedules as text |
@@ -38,6 +39,7 @@
 //! | [`linearizability`] | the judge of runs that no schedule orders |
 //! | [`guide`] | no code: how to use all this, chapter by chapter |
 
+mod fingerprint;
 pub mod actor;
 pub mod fault;
 pub mod schedule;

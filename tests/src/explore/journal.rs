@@ -3,12 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-use foldhash::quality::FixedState;
 
 use super::results::{
     BranchId, BranchResult, Ending, Line, Origin, Plan, RESULTS_EXTENSION, Results, ResultsError,
@@ -16,6 +13,7 @@ use super::results::{
 };
 use super::{Division, Report, Shard};
 use crate::execution::{KnownCode, Runner, cores};
+use crate::fingerprint::fingerprint;
 use crate::scenario::Scenario;
 
 /// The shard of an exploration that this process runs, and what is done.
@@ -128,7 +126,7 @@ impl Journal {
             .take(READABLE_MAX)
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
-        let hash = FixedState::default().hash_one((scenario, method)) as u32;
+        let hash = fingerprint((scenario, method)) as u32;
         let shard = shard.to_string().replace('/', "-of-");
         format!("{readable}.{hash:08x}.{shard}.{RESULTS_EXTENSION}")
     }

@@ -1,12 +1,9 @@
 //! Organizes an exhaustive exploration: the number of actors, the branches, the cores, and the
 //! violations that are found. `dpor.rs` chooses the schedules.
 
-use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle, scope};
-
-use foldhash::quality::FixedState;
 
 use super::journal::Journal;
 use super::progress::Progress;
@@ -14,6 +11,7 @@ use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
 use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
+use crate::fingerprint::fingerprint;
 use crate::oracle::list;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
@@ -363,7 +361,7 @@ impl TraceSummary {
 
     fn add(&mut self, other: TraceSummary) {
         self.exploration.add(&other.exploration);
-        self.digest = self.digest.map(|digest| FixedState::default().hash_one((digest, other.digest)));
+        self.digest = self.digest.map(|digest| fingerprint((digest, other.digest)));
         for (known, violation) in self.violations.iter_mut().zip(other.violations) {
             let least = |violation: &Option<Candidate>| violation.as_ref().map(|violation| violation.least);
             if least(known).is_none_or(|known| least(&violation).is_some_and(|least| least < known)) {

@@ -3,15 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use foldhash::quality::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::{Exploration, Failure, Shard};
 use crate::execution::KnownCode;
+use crate::fingerprint::fingerprint;
 use crate::oracle::Oracle;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
@@ -209,7 +208,7 @@ impl BranchResult {
 pub(super) fn add_to_digest(digest: u64, history: &History) -> u64 {
     // A footprint has no hash, but it has a text.
     let footprints = format!("{:?}", history.footprints);
-    FixedState::default().hash_one((digest, &history.steps, footprints))
+    fingerprint((digest, &history.steps, footprints))
 }
 
 /// Why a file has no results that can be used.

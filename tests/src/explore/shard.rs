@@ -1,11 +1,10 @@
 //! The parts of a table or an exploration that several processes run. A part depends on names and
 //! numbers alone, so that every process knows which one it has.
 
+use crate::fingerprint::fingerprint;
 use std::fmt;
-use std::hash::BuildHasher as _;
 use std::str::FromStr;
 
-use foldhash::quality::FixedState;
 use serde::{Deserialize, Serialize};
 
 /// The largest number of parts.
@@ -47,13 +46,13 @@ impl Shard {
     /// Whether this part has what cannot be divided and has this name. Many small things are
     /// spread.
     pub fn has(self, name: &str) -> bool {
-        (FixedState::default().hash_one(name) % self.of as u64) as usize == self.nth - 1
+        (fingerprint(name) % self.of as u64) as usize == self.nth - 1
     }
 
     /// The numbers of this part among `0..count`. Each number belongs to one part, and two parts
     /// differ by at most one number. Neighbours, which are often alike, are spread at random.
     pub fn deal(self, name: &str, count: usize) -> Vec<usize> {
-        let hash = |nth: &usize| FixedState::default().hash_one((name, nth));
+        let hash = |nth: &usize| fingerprint((name, nth));
         let mut shuffled: Vec<usize> = (0..count).collect();
         shuffled.sort_unstable_by_key(hash);
         let mut dealt: Vec<usize> = shuffled.into_iter().skip(self.nth - 1).step_by(self.of).collect();

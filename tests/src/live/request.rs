@@ -9,6 +9,7 @@ use bytes::Bytes;
 use foldhash::quality::FixedState;
 use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
 
+use crate::fingerprint::fingerprint;
 use crate::render::{brief, brief_command, bytes_of, first_key, format_command, format_words, script_name};
 use crate::trace::{HoldId, Script};
 
@@ -147,13 +148,13 @@ impl Request {
     /// A hash of the server, the name and the first key.
     pub(crate) fn hash_brief(&self, server: usize) -> u64 {
         let (RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. }) = &self.kind else {
-            return FixedState::default().hash_one((server, self.text().1));
+            return fingerprint((server, self.text().1));
         };
         let mut words = cmd.args_iter().map(|arg| if let Arg::Simple(word) = arg { word } else { &[] });
         let (name, second, key) = (words.next(), words.next(), first_key(cmd));
         // Without a key, the second word tells commands apart: it is the script, if they run one.
         let second = second.filter(|_| key.is_none());
-        FixedState::default().hash_one((server, name, key, second))
+        fingerprint((server, name, key, second))
     }
 }
 

@@ -7,16 +7,14 @@ mod cost;
 mod pass;
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher as _;
 use std::sync::Arc;
-
-use foldhash::quality::FixedState;
 
 pub use cost::Cost;
 pub(crate) use cost::ScheduleSize;
 
 use crate::execution::{Choice, Policy, Runner};
 use crate::fault::Faults;
+use crate::fingerprint::fingerprint;
 use crate::oracle::{Oracle, Violation};
 use crate::replay::{Replay, replay};
 use crate::scenario::Scenario;
@@ -71,7 +69,7 @@ pub fn shrink(
     // After every success the passes start again, because more steps may be needless now.
     while let Some(simpler) = PASSES.iter().find_map(|pass| {
         let candidates = pass(&best, scenario, runner);
-        let mut untried = candidates.filter(|steps| tried.insert(FixedState::default().hash_one(steps)));
+        let mut untried = candidates.filter(|steps| tried.insert(fingerprint(steps)));
         untried.find_map(|steps| {
             let simpler = attempt(runner, scenario, steps, oracle)?;
             let is_simpler = simpler.cost < best.cost && simpler.cost.steps <= best.cost.steps;

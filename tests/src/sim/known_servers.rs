@@ -4,17 +4,17 @@
 //! same again and again, in few different states. A known deed runs nowhere: the server only moves
 //! to its next state. An emulator gets a state when something unknown is to run there.
 
-use std::hash::{BuildHasher as _, Hash};
+use std::hash::Hash;
 use std::sync::{Arc, OnceLock};
 
 use emulator::{Data, Emulator, Footprint, Snapshot};
-use foldhash::quality::FixedState;
 use redis::Value;
 
 use super::session::Session;
 use super::subscriptions::arrived;
 use super::{Lack, Server, Simulation};
 use crate::actor::Actor;
+use crate::fingerprint::fingerprint;
 use crate::live::{Request, RequestKind};
 use crate::memo::{Subscriber, Touches, Transition};
 
@@ -80,7 +80,7 @@ impl Simulation {
     /// A hash of what a request makes a server do. A subscription belongs to its connection.
     pub(super) fn deed(&self, request: &Request, (actor, nth): (Actor, usize)) -> u64 {
         match request.kind {
-            RequestKind::Subscribe { .. } => FixedState::default().hash_one((request.hash, actor, nth)),
+            RequestKind::Subscribe { .. } => fingerprint((request.hash, actor, nth)),
             _ => request.hash,
         }
     }
@@ -162,7 +162,7 @@ impl Simulation {
     pub(super) fn on_server(&mut self, server: usize, deed: impl Hash, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
             let emulator = emulator.clone();
-            let deed = FixedState::default().hash_one(deed);
+            let deed = fingerprint(deed);
             if self.repeat_deed(server, deed).is_none() {
                 act(&emulator);
                 self.learn_deed(server, deed, Some(&Value::Nil), None);

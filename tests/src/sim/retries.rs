@@ -5,17 +5,16 @@
 //! "Dynamic Partial Order Reductions for Spinloops" (2021).
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher as _;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Access, Data, Resource, Timestamp};
-use foldhash::quality::FixedState;
 
 use super::tries::{Exchange, Livelock, Retry, Tries};
 use super::{ActorState, GRACE, Gate, Life, Simulation, World};
 use crate::actor::Actor;
+use crate::fingerprint::fingerprint;
 use crate::trace::{EventKind, History};
 
 /// A client waits for a change after so many equal tries.
@@ -165,7 +164,7 @@ impl World {
 
 fn hash_of(stage: u64, tries: &[Exchange]) -> u64 {
     let tries: Vec<(u64, u64)> = tries.iter().map(|exchange| (exchange.request, exchange.reply)).collect();
-    FixedState::default().hash_one((stage, tries))
+    fingerprint((stage, tries))
 }
 
 /// The number of commands of one try, if the last `count` tries got equal replies to equal
@@ -230,7 +229,7 @@ impl Simulation {
             }
             held.push(text);
         }
-        Some(FixedState::default().hash_one(held))
+        Some(fingerprint(held))
     }
 
     /// How long it takes until something changes by itself that the clients in question may read: a

@@ -1,9 +1,8 @@
 //! The local state of an actor's code, as a hash.
 
-use std::hash::{BuildHasher as _, Hash};
+use crate::fingerprint::fingerprint;
+use std::hash::Hash;
 use std::time::Duration;
-
-use foldhash::quality::FixedState;
 
 /// A hash of all that an actor's code has received so far, and when. In equal states the code does
 /// the same.
@@ -18,6 +17,6 @@ impl LocalState {
 
     /// The state after the code received this at this time.
     pub(crate) fn after(self, at: Duration, what: impl Hash) -> LocalState {
-        LocalState(FixedState::default().hash_one((self.0, at, what)))
+        LocalState(fingerprint((self.0, at, what)))
     }
 }
