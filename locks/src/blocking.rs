@@ -43,31 +43,31 @@ pub fn wait<F: Future>(future: F) -> F::Output {
 /// A [`redis::Connection`] that broke stays broken. A [`redis::Client`] connects for each request,
 /// and a connection of a pool when the pool says so.
 pub fn connection(connection: impl ConnectionLike + Send + 'static) -> Connection {
-    Connection::new(Shared(Arc::new(Mutex::new(connection))))
+    Connection::new(SharedConnection(Arc::new(Mutex::new(connection))))
 }
 
 /// A connection that blocks the thread.
-struct Shared<C>(Arc<Mutex<C>>);
+struct SharedConnection<C>(Arc<Mutex<C>>);
 
-impl<C> Shared<C> {
+impl<C> SharedConnection<C> {
     fn lock(&self) -> MutexGuard<'_, C> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C> Clone for Shared<C> {
+impl<C> Clone for SharedConnection<C> {
     fn clone(&self) -> Self {
-        Shared(self.0.clone())
+        SharedConnection(self.0.clone())
     }
 }
 
-impl<C> fmt::Debug for Shared<C> {
+impl<C> fmt::Debug for SharedConnection<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
+        f.debug_struct("SharedConnection").finish_non_exhaustive()
     }
 }
 
-impl<C: ConnectionLike + Send> aio::ConnectionLike for Shared<C> {
+impl<C: ConnectionLike + Send> aio::ConnectionLike for SharedConnection<C> {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async { self.lock().req_command(cmd) })
     }

@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts, Servers};
 use crate::lock::{Record, Terms};
 use crate::name::Name;
-use crate::row::{self, Row};
+use crate::row::{self, ClientSide};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over several names. `KEYS` has the main keys first, then the queues, then the times
@@ -282,5 +282,5 @@ fn builder_of(connection: Connection, terms: &Terms) -> Builder<MultiLock> {
 
 fn row_of(builder: Builder<MultiLock>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
     let multi_lock = builder.fenced().of(env, terms);
-    row::open(terms, multi_lock, |MultiLock(lease)| Box::new(Row::new(lease, &[], Record::Value)))
+    row::open(terms, multi_lock, |MultiLock(lease)| Box::new(ClientSide::new(lease, &[], Record::Value)))
 }

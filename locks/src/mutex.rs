@@ -24,7 +24,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::name::Name;
 use crate::queue::with_queue;
-use crate::row::{self, Row};
+use crate::row::{self, ClientSide};
 use crate::script::COMPARE_AND_EXTEND;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
@@ -204,5 +204,5 @@ pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
 
 fn row_of(builder: Builder<Mutex>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
     let mutex = builder.fenced().of(env, terms);
-    row::open(terms, mutex, |Mutex(lease)| Box::new(Row::new(lease, &[], Record::Value)))
+    row::open(terms, mutex, |Mutex(lease)| Box::new(ClientSide::new(lease, &[], Record::Value)))
 }

@@ -55,7 +55,7 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts, Servers};
 use crate::lock::{Record, Terms};
-use crate::row::{self, Row};
+use crate::row::{self, ClientSide};
 use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
@@ -189,5 +189,5 @@ pub const ALGORITHM: Algorithm = Algorithm {
 
 fn open_row(connections: Vec<Connection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
     let redlock = Redlock::builder(connections, &terms.key).of(env, terms);
-    row::open(terms, redlock, |Redlock(lease)| Box::new(Row::new(lease, &[], Record::Majority)))
+    row::open(terms, redlock, |Redlock(lease)| Box::new(ClientSide::new(lease, &[], Record::Majority)))
 }

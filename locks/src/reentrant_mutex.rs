@@ -157,14 +157,14 @@ impl Deref for ReentrantGuard {
 }
 
 /// One owner's side of the lock in the registry, with its guards, the innermost last.
-struct Row {
+struct OwnerSide {
     mutex: ReentrantMutex,
     guards: Vec<ReentrantGuard>,
     /// The token and the fencing token of the last grant.
     last: (String, Option<i64>),
 }
 
-impl Lock for Row {
+impl Lock for OwnerSide {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
         let guard = match self.mutex.try_lock().await {
             // For a client that does not look at errors of time, the attempt was in vain.
@@ -206,7 +206,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: Open::One(|connection, env, terms| {
         let mutex = ReentrantMutex::builder(connection, &terms.key).fenced().of(env, terms);
         let (guards, last) = (Vec::new(), (String::new(), None));
-        row::open(terms, mutex, |mutex| Box::new(Row { mutex, guards, last }))
+        row::open(terms, mutex, |mutex| Box::new(OwnerSide { mutex, guards, last }))
     }),
     ..mutex::ALGORITHM
 };

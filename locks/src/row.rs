@@ -40,7 +40,7 @@ impl Lock for Unusable {
 }
 
 /// One client's side of a lock for use. It has one grant at most.
-pub(crate) struct Row {
+pub(crate) struct ClientSide {
     own: Side,
     /// The side of the readers, if the lock has some.
     readers: Option<Side>,
@@ -58,17 +58,21 @@ struct Side {
     record: fn(String, String) -> Record,
 }
 
-impl Row {
+impl ClientSide {
     /// A client that holds nothing. `record` says how the server keeps a grant, by the main key and
     /// the token.
-    pub(crate) fn new(lease: Lease, more: &'static [u32], record: fn(String, String) -> Record) -> Row {
+    pub(crate) fn new(
+        lease: Lease,
+        more: &'static [u32],
+        record: fn(String, String) -> Record,
+    ) -> ClientSide {
         let last = (record(lease.key().to_owned(), String::new()), None);
-        Row { own: Side { lease, more, record }, readers: None, guard: None, last }
+        ClientSide { own: Side { lease, more, record }, readers: None, guard: None, last }
     }
 
     /// Grants to read are on this lease, and have these records.
-    pub(crate) fn reading(self, lease: Lease, record: fn(String, String) -> Record) -> Row {
-        Row { readers: Some(Side { lease, more: &[], record }), ..self }
+    pub(crate) fn reading(self, lease: Lease, record: fn(String, String) -> Record) -> ClientSide {
+        ClientSide { readers: Some(Side { lease, more: &[], record }), ..self }
     }
 
     fn readers(&self) -> &Side {
@@ -106,7 +110,7 @@ impl Side {
     }
 }
 
-impl Lock for Row {
+impl Lock for ClientSide {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
         let granted = self.own.try_acquire().await;
         self.keep(granted)

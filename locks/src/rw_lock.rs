@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
-use crate::row::{self, Row};
+use crate::row::{self, ClientSide};
 use crate::script::COMPARE_AND_EXTEND;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
@@ -278,6 +278,6 @@ fn row_of(builder: Builder<RwLock>, env: Env, terms: &Terms) -> Box<dyn DynLock>
     let lock = builder.of(env, terms);
     let readers = |key: String, token| Record::Member(format!("{{{key}}}:readers"), token);
     row::open(terms, lock, |RwLock { read, write }| {
-        Box::new(Row::new(write, &[], Record::Value).reading(read, readers))
+        Box::new(ClientSide::new(write, &[], Record::Value).reading(read, readers))
     })
 }

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
-use crate::row::{self, Row};
+use crate::row::{self, ClientSide};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the members of a grant. `ARGV[5]` says whether the semaphore is fair, `ARGV[6]` is
@@ -267,5 +267,7 @@ fn builder_of(connection: Connection, terms: &Terms) -> Builder<Semaphore> {
 
 fn row_of(builder: Builder<Semaphore>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
     let semaphore = builder.of(env, terms);
-    row::open(terms, semaphore, |Semaphore { lease, .. }| Box::new(Row::new(lease, &[1], Record::Member)))
+    row::open(terms, semaphore, |Semaphore { lease, .. }| {
+        Box::new(ClientSide::new(lease, &[1], Record::Member))
+    })
 }

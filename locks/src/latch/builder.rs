@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CountDownLatch, Shared};
+use super::{CountDownLatch, LatchParts};
 use crate::bell;
 use crate::connection::Connection;
 use crate::counters::Counters;
@@ -85,7 +85,7 @@ impl CountDownLatchBuilder {
         }
         let (recent, channel) = (keys.side_key("recent"), keys.side_key("open"));
         let keys = [keys.key, recent];
-        Ok(CountDownLatch(Arc::new(Shared { connection, context, keys, channel, ttl, retry })))
+        Ok(CountDownLatch(Arc::new(LatchParts { connection, context, keys, channel, ttl, retry })))
     }
 }
 

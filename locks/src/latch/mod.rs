@@ -79,10 +79,10 @@ const MEMORY: Duration = Duration::from_secs(60);
 /// [`RCountDownLatch`]: https://redisson.pro/docs/data-and-services/locks-and-synchronizers/#countdownlatch
 /// [java]: https://docs.oracle.com/en/java/javase/21/docs/api/java.base/java/util/concurrent/CountDownLatch.html
 #[derive(Clone, Debug)]
-pub struct CountDownLatch(Arc<Shared>);
+pub struct CountDownLatch(Arc<LatchParts>);
 
 #[derive(Debug)]
-struct Shared {
+struct LatchParts {
     connection: Connection,
     context: Context,
     /// The count, and the tokens of recent requests.
@@ -125,7 +125,7 @@ impl CountDownLatch {
     /// [`Error::Server`]: a server did not do what it was asked, and whether the call counts is not
     /// known. It counts at most once.
     pub async fn count_down(&self) -> Result<u32, Error> {
-        let Shared { context, channel, .. } = &*self.0;
+        let LatchParts { context, channel, .. } = &*self.0;
         let counted_down = async {
             let left = self.once(Operation::CountDown, &script::COUNT_DOWN, channel).await?;
             context.note(&Event::CountedDown { left });
@@ -166,7 +166,7 @@ impl CountDownLatch {
     }
 
     async fn until_open(&self, within: Option<Duration>) -> Result<(), Error> {
-        let Shared { connection, context, channel, retry, .. } = &*self.0;
+        let LatchParts { connection, context, channel, retry, .. } = &*self.0;
         let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         let mut awaited: Option<String> = None;
         loop {
@@ -196,14 +196,14 @@ impl CountDownLatch {
         script: &Script,
         argument: &str,
     ) -> Result<T, Error> {
-        let Shared { connection, context, keys, ttl, .. } = &*self.0;
+        let LatchParts { connection, context, keys, ttl, .. } = &*self.0;
         let mut invocation = script.prepare_invoke();
         invocation.key(keys).arg(context.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
         Ok(context.request(connection, operation, &invocation).await?.value)
     }
 
     async fn look(&self) -> Result<Look, Error> {
-        let Shared { connection, context, keys, ttl, .. } = &*self.0;
+        let LatchParts { connection, context, keys, ttl, .. } = &*self.0;
         let mut invocation = script::LOOK.prepare_invoke();
         invocation.key(&keys[0]).arg(millis(*ttl));
         Ok(context.request(connection, Operation::Look, &invocation).await?.value)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::options::{LEASE, Options};
 use super::protocol::Protocol;
 use super::servers::Servers;
-use super::{Lease, Shared};
+use super::{Lease, LeaseParts};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::env::Env;
@@ -166,7 +166,7 @@ impl<L> Builder<L> {
         if options.is_fair && !protocol.has_queue {
             return Err(context.invalid("a lock of this kind has no queue, so it cannot be fair"));
         }
-        let lease = Lease(Arc::new(Shared { servers, context, options, protocol }));
+        let lease = Lease(Arc::new(LeaseParts { servers, context, options, protocol }));
         Ok((kind.new)(lease, details))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::Shared;
+use super::LeaseParts;
 use super::holder::{Answer, Holder};
 use super::servers::Servers;
 use crate::bell::Bell;
@@ -45,7 +45,7 @@ pub(super) struct Granted {
 }
 
 impl Claim {
-    pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Claim {
+    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[u32]) -> Claim {
         Claim { holder: Holder::new(shared, more), is_open: false, runtime: Handle::try_current().ok() }
     }
 
@@ -73,7 +73,7 @@ impl Claim {
 
     /// The end of the lease that was granted on a request which was sent at this time.
     fn until(&self, sent_at: Duration) -> Result<Duration, Error> {
-        let Shared { context, options, .. } = &*self.holder.shared;
+        let LeaseParts { context, options, .. } = &*self.holder.shared;
         let (now, until) = (context.env.elapsed(), sent_at + options.usable_lease());
         if now < until {
             return Ok(until);
@@ -84,7 +84,7 @@ impl Claim {
     /// Tries until the lock is granted, or this time is over.
     pub(super) async fn wait(&mut self, within: Option<Duration>) -> Result<Granted, Error> {
         let shared = self.holder.shared.clone();
-        let Shared { servers, context, options, protocol, .. } = &*shared;
+        let LeaseParts { servers, context, options, protocol, .. } = &*shared;
         let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         loop {
             // A client that cannot hear is not to be woken in place of one that can. It is in the

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 #[cfg(feature = "tokio-util")]
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Shared;
+use super::LeaseParts;
 use super::claim::{Claim, Granted};
 use super::holder::Holder;
 use super::term::Term;
@@ -158,7 +158,7 @@ impl Guard {
 
 /// Extends the term if the server still has the grant. Returns whether the client still has it.
 async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
-    let Shared { context, options, .. } = &*holder.shared;
+    let LeaseParts { context, options, .. } = &*holder.shared;
     let extended = async {
         let reply = holder.extend().await?;
         if reply.value.is_yes {

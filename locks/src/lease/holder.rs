@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
-use super::Shared;
+use super::LeaseParts;
 use super::servers::Servers;
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
@@ -16,7 +16,7 @@ use crate::request::{Reply, millis};
 /// A token, by which the servers know one holder of a lock.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<LeaseParts>,
     pub(super) token: Token,
     /// Arguments of the kind of lock.
     more: Vec<u32>,
@@ -54,7 +54,7 @@ impl FromRedisValue for Answer {
 }
 
 impl Holder {
-    pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Holder {
+    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[u32]) -> Holder {
         let token = Token(shared.context.env.unique());
         let more = shared.protocol.more.iter().chain(more).copied().collect();
         Holder { shared: shared.clone(), token, more, has_given_up: Arc::default() }
@@ -97,7 +97,7 @@ impl Holder {
         operation: Operation,
         patience: Duration,
     ) -> Result<Reply<Answer>, Error> {
-        let Shared { context, protocol, options, .. } = &*self.shared;
+        let LeaseParts { context, protocol, options, .. } = &*self.shared;
         let mut invocation = protocol.scripts.of(operation).prepare_invoke();
         for key in &protocol.keys {
             invocation.key(key);

@@ -29,11 +29,11 @@ use crate::request::Context;
 /// A lock with a lease, from the view of one process. Clones share it, and each grant is another
 /// holder.
 #[derive(Clone, Debug)]
-pub(crate) struct Lease(Arc<Shared>);
+pub(crate) struct Lease(Arc<LeaseParts>);
 
 /// The parts that all grants of a lock share.
 #[derive(Clone, Debug)]
-struct Shared {
+struct LeaseParts {
     servers: Servers,
     context: Context,
     options: Options,
@@ -66,7 +66,7 @@ impl Lease {
 
     /// A lock with these keys and settings, and other scripts.
     pub(crate) fn with_scripts(&self, scripts: &'static Scripts) -> Lease {
-        let mut shared = Shared::clone(&self.0);
+        let mut shared = LeaseParts::clone(&self.0);
         shared.protocol.scripts = scripts;
         Lease(Arc::new(shared))
     }

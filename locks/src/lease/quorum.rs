@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::Shared;
+use super::LeaseParts;
 use super::holder::{Answer, Holder};
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
@@ -48,7 +48,7 @@ impl Holder {
         connections: &[Connection],
         operation: Operation,
     ) -> Result<Reply<Answer>, Error> {
-        let Shared { context, options, .. } = &*self.shared;
+        let LeaseParts { context, options, .. } = &*self.shared;
         let sent_at = context.env.elapsed();
         let mut ballot = Ballot::new(connections.len());
         for (server, connection) in connections.iter().cloned().enumerate() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{RateLimiter, Shared, sliding_window, token_bucket};
+use super::{LimiterParts, RateLimiter, sliding_window, token_bucket};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::env::Env;
@@ -78,7 +78,7 @@ impl RateLimiterBuilder {
             None => Err("choose a `sliding_window` or a `token_bucket`".into()),
         };
         let algorithm = algorithm.map_err(|reason| context.invalid(reason))?;
-        Ok(RateLimiter(Arc::new(Shared { connection, context, algorithm })))
+        Ok(RateLimiter(Arc::new(LimiterParts { connection, context, algorithm })))
     }
 }
 

@@ -69,10 +69,10 @@ const SPREAD_MAX: Duration = Duration::from_millis(100);
 /// [sliding window]: RateLimiterBuilder::sliding_window
 /// [token bucket]: RateLimiterBuilder::token_bucket
 #[derive(Clone, Debug)]
-pub struct RateLimiter(Arc<Shared>);
+pub struct RateLimiter(Arc<LimiterParts>);
 
 #[derive(Debug)]
-struct Shared {
+struct LimiterParts {
     connection: Connection,
     context: Context,
     algorithm: Algorithm,
@@ -174,7 +174,7 @@ impl RateLimiter {
 
     /// Asks for permits. A token is granted once.
     async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
-        let Shared { connection, context, algorithm } = &*self.0;
+        let LimiterParts { connection, context, algorithm } = &*self.0;
         context.note(&Event::Attempted);
         let mut invocation = algorithm.script.prepare_invoke();
         invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);

@@ -30,7 +30,7 @@ const THRESHOLDS_MAX: usize = 8;
 /// A place in an execution: `first` takes some steps, then `second` does. Then time moves, `second`
 /// runs to its end, and then `first` does.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Position {
     first: (Actor, usize),
     second: (Actor, usize),
 }
@@ -126,7 +126,7 @@ impl Runner {
             for steps in 0..=STEPS_BEFORE_MAX {
                 let before = places.len();
                 for more in 0..=STEPS_BEFORE_MAX {
-                    let place = Place { first: (first, steps), second: (second, more) };
+                    let place = Position { first: (first, steps), second: (second, more) };
                     let Some(instants) = self.instants_at(&scenario, place) else { break };
                     places.push((place, instants));
                 }
@@ -155,7 +155,7 @@ impl Runner {
     }
 
     /// The spans to the known instants at this place. `None` if the place cannot be reached.
-    fn instants_at(&mut self, scenario: &Scenario, place: Place) -> Option<Vec<Duration>> {
+    fn instants_at(&mut self, scenario: &Scenario, place: Position) -> Option<Vec<Duration>> {
         self.run_fresh(scenario, || Probe::new(place, None), Recording::Lean).1.instants
     }
 
@@ -163,7 +163,7 @@ impl Runner {
     fn learn_at(
         &mut self,
         scenario: &Scenario,
-        place: Place,
+        place: Position,
         instants: &[Duration],
         cuts: Cuts,
         known: &mut Changes,
@@ -197,7 +197,7 @@ impl Runner {
     fn bisect(
         &mut self,
         scenario: &Scenario,
-        place: Place,
+        place: Position,
         low: &(Duration, Behaviour),
         high: &(Duration, Behaviour),
         known: &mut Changes,
@@ -237,7 +237,7 @@ impl Runner {
         }
     }
 
-    fn behaviour(&mut self, scenario: &Scenario, place: Place, span: Duration) -> Behaviour {
+    fn behaviour(&mut self, scenario: &Scenario, place: Position, span: Duration) -> Behaviour {
         // Most spans are new to the clients.
         let mode = self.best_mode(scenario).min(Mode::Teaching);
         let (history, probe) =
@@ -300,7 +300,7 @@ impl Behaviour {
 
 /// Takes the steps of one place, moves time, and lets both clients run on.
 struct Probe {
-    place: Place,
+    place: Position,
     /// `None` to see the known instants.
     span: Option<Duration>,
     instants: Option<Vec<Duration>>,
@@ -309,7 +309,7 @@ struct Probe {
 }
 
 impl Probe {
-    fn new(place: Place, span: Option<Duration>) -> Probe {
+    fn new(place: Position, span: Option<Duration>) -> Probe {
         Probe { place, span, instants: None, steps: 0 }
     }
 }
@@ -324,7 +324,7 @@ impl Policy for Probe {
             };
             starts.or_else(|| enabled.iter().position(is_turn))
         };
-        let Place { first, second } = &mut self.place;
+        let Position { first, second } = &mut self.place;
         for (actor, left) in [&mut *first, &mut *second] {
             if *left > 0 {
                 *left -= 1;

@@ -1,10 +1,11 @@
 //! Operations that are dropped while they wait, as a `select!` or a timeout does.
 
 use super::{
-    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
+    no_amount,
 };
 
-pub(super) const CANCEL: Row = Row {
+pub(super) const CANCEL: FaultRow = FaultRow {
     word: "cancel",
     summary: "an operation inside `client.cancellable(…)` is dropped where it waits",
     target: TargetKind::Client,
@@ -23,7 +24,7 @@ pub(super) const CANCEL: Row = Row {
     },
 };
 
-pub(super) const CANCEL_AFTER: Row = Row {
+pub(super) const CANCEL_AFTER: FaultRow = FaultRow {
     word: "cancel-after",
     summary: "an operation is dropped when its request has run and the reply has not arrived",
     target: TargetKind::Connection,

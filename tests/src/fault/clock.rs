@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::{Budget, Description, Effect, Effects, Fault, Row, TargetKind, Unit};
+use super::{Budget, Description, Effect, Effects, Fault, FaultRow, TargetKind, Unit};
 
-pub(super) const SKEW: Row = Row {
+pub(super) const SKEW: FaultRow = FaultRow {
     word: "skew",
     summary: "the clock of a client is wrong from the start",
     target: TargetKind::Client,
@@ -22,7 +22,7 @@ pub(super) const SKEW: Row = Row {
     describe: describe_skew,
 };
 
-pub(super) const DRIFT: Row = Row {
+pub(super) const DRIFT: FaultRow = FaultRow {
     word: "drift",
     summary: "the clock of a client is too fast or too slow",
     unit: Unit::Ppm,
@@ -34,7 +34,7 @@ pub(super) const DRIFT: Row = Row {
     ..SKEW
 };
 
-pub(super) const SERVER_SKEW: Row = Row {
+pub(super) const SERVER_SKEW: FaultRow = FaultRow {
     summary: "the clock of a server is wrong from the start",
     target: TargetKind::Server,
     set_by: &["server_skew"],
@@ -43,7 +43,7 @@ pub(super) const SERVER_SKEW: Row = Row {
     ..SKEW
 };
 
-pub(super) const SERVER_DRIFT: Row = Row {
+pub(super) const SERVER_DRIFT: FaultRow = FaultRow {
     summary: "the clock of a server is too fast or too slow",
     target: TargetKind::Server,
     set_by: &["server_drift"],
@@ -52,7 +52,7 @@ pub(super) const SERVER_DRIFT: Row = Row {
     ..DRIFT
 };
 
-pub(super) const JUMP: Row = Row {
+pub(super) const JUMP: FaultRow = FaultRow {
     word: "jump",
     summary: "the clock of a client jumps",
     set_by: &["jump"],
@@ -64,7 +64,7 @@ pub(super) const JUMP: Row = Row {
 };
 
 /// A jump shares its budget with [`Faults::restarts`](super::Faults::restarts).
-pub(super) const SERVER_JUMP: Row = Row {
+pub(super) const SERVER_JUMP: FaultRow = FaultRow {
     summary: "the clock of a server jumps ahead",
     target: TargetKind::Server,
     set_by: &["server_jump"],

@@ -2,10 +2,11 @@
 //! grants stay on the servers.
 
 use super::{
-    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
+    no_amount,
 };
 
-pub(super) const CRASH: Row = Row {
+pub(super) const CRASH: FaultRow = FaultRow {
     word: "crash",
     summary: "a client ends without releasing anything",
     target: TargetKind::Client,
@@ -22,7 +23,7 @@ pub(super) const CRASH: Row = Row {
     describe: |fault, _| Description::EndOfClient(format!("{} crashes", fault.target)),
 };
 
-pub(super) const CRASH_AFTER: Row = Row {
+pub(super) const CRASH_AFTER: FaultRow = FaultRow {
     word: "crash-after",
     summary: "a client ends when its request has run and the reply has not arrived",
     target: TargetKind::Connection,

@@ -2,10 +2,11 @@
 //! redis-rs.
 
 use super::{
-    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
+    no_amount,
 };
 
-pub(super) const DELAY: Row = Row {
+pub(super) const DELAY: FaultRow = FaultRow {
     word: "delay",
     summary: "a client gives up a request, and the request runs later (`late A`)",
     target: TargetKind::Connection,

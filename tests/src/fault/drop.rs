@@ -1,10 +1,11 @@
 //! Connections that break. The client's next request goes over a new connection.
 
 use super::{
-    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
+    no_amount,
 };
 
-pub(super) const DROP_BEFORE: Row = Row {
+pub(super) const DROP_BEFORE: FaultRow = FaultRow {
     word: "drop-before",
     summary: "a connection breaks before a request or a message arrives",
     target: TargetKind::Connection,
@@ -25,7 +26,7 @@ pub(super) const DROP_BEFORE: Row = Row {
     },
 };
 
-pub(super) const DROP_AFTER: Row = Row {
+pub(super) const DROP_AFTER: FaultRow = FaultRow {
     word: "drop-after",
     summary: "a request runs, and the connection breaks before its reply arrives",
     effect: Effect::Request(RequestFault {

@@ -1,8 +1,8 @@
 //! Servers that lose their scripts, as after `SCRIPT FLUSH`.
 
-use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
+use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit, no_amount};
 
-pub(super) const FLUSH: Row = Row {
+pub(super) const FLUSH: FaultRow = FaultRow {
     word: "flush",
     summary: "a server forgets its scripts",
     target: TargetKind::Server,

@@ -2,10 +2,11 @@
 //! lost, too.
 
 use super::{
-    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
+    no_amount,
 };
 
-pub(super) const LOSE_REQUEST: Row = Row {
+pub(super) const LOSE_REQUEST: FaultRow = FaultRow {
     word: "lose-request",
     summary: "a request never arrives",
     target: TargetKind::Connection,
@@ -28,7 +29,7 @@ pub(super) const LOSE_REQUEST: Row = Row {
     },
 };
 
-pub(super) const LOSE_REPLY: Row = Row {
+pub(super) const LOSE_REPLY: FaultRow = FaultRow {
     word: "lose-reply",
     summary: "a request runs, and its reply never arrives",
     effect: Effect::Request(RequestFault {
@@ -42,7 +43,7 @@ pub(super) const LOSE_REPLY: Row = Row {
     ..LOSE_REQUEST
 };
 
-pub(super) const RESEND: Row = Row {
+pub(super) const RESEND: FaultRow = FaultRow {
     word: "resend",
     summary: "a reply never arrives, and the client's library sends the request again",
     effect: Effect::Request(RequestFault {

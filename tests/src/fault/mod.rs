@@ -48,7 +48,7 @@ macro_rules! faults {
             /// All kinds, in the order in which they are tried.
             pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
 
-            pub(crate) fn row(self) -> &'static Row {
+            pub(crate) fn row(self) -> &'static FaultRow {
                 match self {
                     $(FaultKind::$kind => &$row,)+
                 }
@@ -81,7 +81,7 @@ faults! {
 }
 
 /// Everything that the harness needs to know about a fault.
-pub(crate) struct Row {
+pub(crate) struct FaultRow {
     /// The first word of the fault in the text of a schedule. A fault of clients and one of servers
     /// may share a word.
     pub(crate) word: &'static str,

@@ -1,8 +1,8 @@
 //! A whole process that stands still: while time moves it notices no reply and no timer.
 
-use super::{Budget, Description, Effect, Row, TargetKind, Unit};
+use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit};
 
-pub(super) const PAUSE: Row = Row {
+pub(super) const PAUSE: FaultRow = FaultRow {
     word: "pause",
     summary: "time moves, and a client notices nothing meanwhile, not even its own timers",
     target: TargetKind::Client,

@@ -1,8 +1,8 @@
 //! Restarts of servers with persistence: scripts are lost, and the last writes may be lost.
 
-use super::{Budget, Description, Effect, Fault, Row, TargetKind, Unit};
+use super::{Budget, Description, Effect, Fault, FaultRow, TargetKind, Unit};
 
-pub(super) const RELOAD: Row = Row {
+pub(super) const RELOAD: FaultRow = FaultRow {
     word: "reload",
     summary: "a server restarts without scripts and without the given number of last writes",
     target: TargetKind::Server,

@@ -1,11 +1,11 @@
 //! Restarts of servers without persistence: all data and scripts are lost.
 
-use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
+use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit, no_amount};
 
 /// The budget of faults that strike servers and their data.
 pub(super) const BUDGET: Budget = Budget("restarts");
 
-pub(super) const RESTART: Row = Row {
+pub(super) const RESTART: FaultRow = FaultRow {
     word: "restart",
     summary: "a server restarts without data and scripts",
     target: TargetKind::Server,

@@ -11,7 +11,7 @@ use minijinja::{Environment, context};
 use serde::Serialize;
 
 use super::Counterexample;
-use super::view::{Bar, Row, View};
+use super::view::{Bar, PageRow, View};
 use crate::render::story::{Detail, Entry, Exchange};
 
 /// The most bytes of texts on a page. A page with more opens slowly.
@@ -46,13 +46,13 @@ impl Counterexample {
 /// Some rows in a grid of their own. A group that is far from the screen is not laid out.
 #[derive(Serialize)]
 struct Group<'a> {
-    rows: &'a [Row<'a>],
+    rows: &'a [PageRow<'a>],
     /// The parts of the bars that are beside its rows.
     bars: Vec<Bar>,
 }
 
 fn groups<'a>(view: &'a View<'_>) -> Vec<Group<'a>> {
-    let group = |(nth, rows): (usize, &'a [Row<'_>])| {
+    let group = |(nth, rows): (usize, &'a [PageRow<'_>])| {
         let (from, to) = (nth * GROUP_ROWS, nth * GROUP_ROWS + rows.len());
         let beside = view.bars.iter().filter(|bar| bar.from < to && bar.to > from);
         let part = |bar: &Bar| Bar { from: bar.from.max(from) - from, to: bar.to.min(to) - from, ..*bar };

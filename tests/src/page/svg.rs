@@ -13,7 +13,7 @@ use serde::Serialize;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use super::view::{Bar, Change, DetailRow, Row, View};
+use super::view::{Bar, Change, DetailRow, PageRow, View};
 use super::{Counterexample, FaultInStep};
 use crate::render::printable;
 use crate::render::story::Entry;
@@ -283,7 +283,7 @@ impl Drawing<'_> {
     }
 
     /// The texts of an act, and its marks.
-    fn act(&mut self, row: &Row<'_>) -> Act {
+    fn act(&mut self, row: &PageRow<'_>) -> Act {
         let is_later = row.kinds.contains(&"later");
         if is_later {
             self.y += TIME_GAP;

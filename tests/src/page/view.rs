@@ -12,7 +12,7 @@ pub(super) struct View<'a> {
     /// The names above the lanes: time and faults, the clients, the servers.
     pub(super) lanes: Vec<String>,
     pub(super) bars: Vec<Bar>,
-    pub(super) rows: Vec<Row<'a>>,
+    pub(super) rows: Vec<PageRow<'a>>,
     /// The number of digits of the last step.
     pub(super) digits: usize,
     /// So many acts at the start have no room.
@@ -30,7 +30,7 @@ pub(super) struct Bar {
 }
 
 #[derive(Serialize)]
-pub(super) struct Row<'a> {
+pub(super) struct PageRow<'a> {
     pub(super) step: usize,
     pub(super) kinds: Vec<&'static str>,
     /// The time, if it is not that of the row before.
@@ -96,9 +96,9 @@ impl<'a> View<'a> {
         let rows = entries.iter().enumerate().map(|(nth, entry)| {
             let is_first = before(nth).is_none_or(|before| before.step != entry.step);
             let others = near.clone().filter(|other| is_first && other.step == entry.step).collect();
-            Row::new(entry, before(nth), others, (clients.len(), *servers))
+            PageRow::new(entry, before(nth), others, (clients.len(), *servers))
         });
-        let mut rows: Vec<Row<'_>> = rows.collect();
+        let mut rows: Vec<PageRow<'_>> = rows.collect();
         if let Some(last) = rows.last_mut() {
             last.kinds.push("violation");
         }
@@ -133,13 +133,13 @@ fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
     bars
 }
 
-impl<'a> Row<'a> {
+impl<'a> PageRow<'a> {
     fn new(
         entry: &'a Entry,
         before: Option<&Entry>,
         others: Vec<&'a Alternative>,
         (clients, servers): (usize, usize),
-    ) -> Row<'a> {
+    ) -> PageRow<'a> {
         let Entry { step, at_ms, actor, ref text, ref script, .. } = *entry;
         let is_later = before.is_some_and(|before| before.at_ms != at_ms);
         let kinds = [
@@ -149,7 +149,7 @@ impl<'a> Row<'a> {
             (entry.is_fault, "fault"),
         ];
         let kinds = kinds.into_iter().filter_map(|(is_so, kind)| is_so.then_some(kind));
-        Row {
+        PageRow {
             step,
             kinds: kinds.collect(),
             at_ms: (is_later || before.is_none()).then_some(at_ms),

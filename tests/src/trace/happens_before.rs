@@ -37,7 +37,7 @@ impl Process {
 #[derive(Clone, Debug, Default)]
 pub struct HappensBefore {
     /// The places of the steps in the order. After `len` come places whose memory is used again.
-    places: Vec<Place>,
+    places: Vec<StepOrder>,
     len: usize,
     /// For each actor, an actor that must begin before it, if there is one.
     predecessors: Vec<Option<Actor>>,
@@ -45,7 +45,7 @@ pub struct HappensBefore {
 
 /// The place of a step in the order.
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct StepOrder {
     /// All steps before it.
     before: FixedBitSet,
     /// The steps that it races with. No step lies between the two in the order, so that the other
@@ -89,10 +89,10 @@ impl HappensBefore {
         };
         for late in self.len..history.steps.len() {
             if late == self.places.len() {
-                self.places.push(Place::default());
+                self.places.push(StepOrder::default());
             }
             let (earlier, place) = self.places.split_at_mut(late);
-            let Place { before, races } = &mut place[0];
+            let StepOrder { before, races } = &mut place[0];
             before.clear();
             before.grow(late);
             races.clear();
@@ -176,7 +176,7 @@ impl HappensBefore {
     pub fn foata_normal_form(&self, history: &History) -> Vec<Vec<Step>> {
         let mut layers: Vec<Vec<Step>> = Vec::new();
         let mut depths: Vec<usize> = Vec::new();
-        for (place, Place { before, .. }) in self.places[..self.len].iter().enumerate() {
+        for (place, StepOrder { before, .. }) in self.places[..self.len].iter().enumerate() {
             let depth = before.ones().map(|cause| depths[cause] + 1).max().unwrap_or(0);
             depths.push(depth);
             layers.resize_with(layers.len().max(depth + 1), Vec::new);

@@ -22,7 +22,7 @@ use crate::pages;
 use crate::progress::CheckProgress;
 use crate::shard::{Cell, cells, cost};
 use crate::stop;
-use crate::table::{Format, Row, Table};
+use crate::table::{Format, Table, VerdictRow};
 
 /// Print the verdict table: whether each property of each algorithm holds in each fault class
 ///
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         super::print(&lines.collect::<String>())?;
         return Ok(if checked.len() == cells.len() { ExitCode::SUCCESS } else { stop::STATUS.into() });
     }
-    let rows = checked.iter().flat_map(|checked| &checked.verdicts).map(Row::new).collect();
+    let rows = checked.iter().flat_map(|checked| &checked.verdicts).map(VerdictRow::new).collect();
     Table::new(&algorithms, effort, args.shard, rows).print(args.format)
 }
 

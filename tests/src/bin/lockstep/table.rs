@@ -41,12 +41,12 @@ pub(crate) struct Table {
     /// The faults and the largest number of clients of each exploration of a class.
     #[serde(skip_deserializing)]
     bounds: BTreeMap<&'static str, Vec<String>>,
-    pub(crate) verdicts: Vec<Row>,
+    pub(crate) verdicts: Vec<VerdictRow>,
 }
 
 /// A verdict.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Row {
+pub(crate) struct VerdictRow {
     algorithm: String,
     property: String,
     fault_class: String,
@@ -107,12 +107,13 @@ impl Table {
         algorithms: &[&'static Algorithm],
         Effort { limit, samples, seed }: Effort,
         shard: Shard,
-        verdicts: Vec<Row>,
+        verdicts: Vec<VerdictRow>,
     ) -> Table {
-        let mut cells: Vec<&Row> = Vec::new();
+        let mut cells: Vec<&VerdictRow> = Vec::new();
         for row in &verdicts {
-            let is_of =
-                |cell: &&Row| (&cell.algorithm, &cell.fault_class) == (&row.algorithm, &row.fault_class);
+            let is_of = |cell: &&VerdictRow| {
+                (&cell.algorithm, &cell.fault_class) == (&row.algorithm, &row.fault_class)
+            };
             if !cells.iter().any(is_of) {
                 cells.push(row);
             }
@@ -159,7 +160,7 @@ impl Table {
             ),
         }
         if is_whole {
-            Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(Row::is_as_stated))))
+            Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(VerdictRow::is_as_stated))))
         } else {
             Ok(stop::STATUS.into())
         }
@@ -171,8 +172,8 @@ fn bounds_of(class: FaultClass) -> Vec<String> {
     bounds(class, LEASE).iter().map(ToString::to_string).collect()
 }
 
-impl Row {
-    pub(crate) fn new(verdict: &Verdict) -> Row {
+impl VerdictRow {
+    pub(crate) fn new(verdict: &Verdict) -> VerdictRow {
         let found = match &verdict.outcome {
             Outcome::Holds => Found::Holds,
             Outcome::Violated(finding, size) => Found::Violated {
@@ -182,7 +183,7 @@ impl Row {
             },
             Outcome::Vacuous(_) => Found::Vacuous,
         };
-        Row {
+        VerdictRow {
             algorithm: verdict.algorithm.name.into(),
             property: verdict.property.name().into(),
             fault_class: verdict.class.name().into(),

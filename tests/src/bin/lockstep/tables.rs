@@ -8,7 +8,7 @@ use locks::registry::{ALGORITHMS, Algorithm};
 use serde::Deserialize;
 
 use crate::shard::questions;
-use crate::table::{Row, Table};
+use crate::table::{Table, VerdictRow};
 
 /// Joins the shards of a table, each with its file.
 pub(crate) fn join(files: Vec<(PathBuf, Table)>) -> Result<Table> {
@@ -64,7 +64,7 @@ pub(crate) fn read(path: &Path) -> Result<Table> {
     let table: Table = serde_json::from_str(&text).with_context(foreign)?;
     let questions = questions(table.shard, &algorithms(&table).with_context(|| file.to_string())?);
     ensure!(
-        table.verdicts.iter().map(Row::question).eq(questions),
+        table.verdicts.iter().map(VerdictRow::question).eq(questions),
         "{file} does not have the verdicts of shard {}: run `{}` again",
         table.shard,
         command(&table, table.shard)

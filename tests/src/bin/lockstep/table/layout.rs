@@ -9,7 +9,7 @@ use harness::check::LEASE;
 use harness::explore::Shard;
 use locks::registry::{Ability, Algorithm, FaultClass, Property};
 
-use super::{Explored, Found, Row, Table, grouped};
+use super::{Explored, Found, Table, VerdictRow, grouped};
 use crate::grid::{drawn, grid, wrapping};
 use crate::output::WIDTH;
 use crate::shard::cells;
@@ -25,7 +25,7 @@ struct Line<'a> {
 
 #[derive(Clone, Copy)]
 enum TableCell<'a> {
-    Judged(&'a Row),
+    Judged(&'a VerdictRow),
     /// The check was stopped before.
     Unjudged,
     /// The property is not asked.
@@ -159,7 +159,7 @@ impl Table {
     fn not_as_stated(&self) -> String {
         let rows = self.verdicts.iter().filter(|row| !row.is_as_stated());
         let lines = rows.map(|row| {
-            let Row { algorithm, property, fault_class, .. } = row;
+            let VerdictRow { algorithm, property, fault_class, .. } = row;
             format!(
                 "✗ {property} of {algorithm} in {fault_class}: {}\n  \
                  lockstep explain {algorithm} --property {property} --class {fault_class}\n",
@@ -269,7 +269,7 @@ fn legend(lines: &[Line]) -> String {
           ✗ n   violated; the shortest counterexample has n steps\n \
           –     not asked: no meaning here, or a class that this one combines breaks it\n",
     );
-    let is_vacuous = |cell| matches!(cell, TableCell::Judged(Row { found: Found::Vacuous, .. }));
+    let is_vacuous = |cell| matches!(cell, TableCell::Judged(VerdictRow { found: Found::Vacuous, .. }));
     if lines.iter().any(|line| line.has(is_vacuous)) {
         text += " vacuous, or vac.: no schedule violates the property, and none tests it;\n       \
                  run more with --limit or --samples\n";
