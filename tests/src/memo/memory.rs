@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::servers::KnownServers;
 use super::{CodeId, Memo};
 use crate::actor::Actor;
-use crate::live::{Telling, Turn};
+use crate::live::{Telling, Told, Turn};
 use crate::schedule::Schedule;
 use crate::trace::LocalState;
 
@@ -136,14 +136,14 @@ impl Memory {
     }
 
     /// A local state follows from another one.
-    pub(crate) fn note_telling(&self, after: LocalState, telling: impl FnOnce() -> Telling) {
+    pub(crate) fn note_telling(&self, before: LocalState, at: Duration, told: &Told, after: LocalState) {
         let mut known = self.known();
         let Known { tellings, value_bytes, .. } = &mut *known;
-        tellings.get_or_learn(after, |_| {
-            let telling = telling();
-            *value_bytes += telling.told.value_bytes();
-            telling
+        let known = tellings.get_or_learn(after, |_| {
+            *value_bytes += told.value_bytes();
+            Telling { before, at, told: told.clone(), after }
         });
+        debug_assert_eq!((known.before, known.at), (before, at), "two ways to one local state");
     }
 
     /// Everything that a client in this state was told, in order.

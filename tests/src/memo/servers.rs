@@ -43,8 +43,8 @@ pub(crate) type Subscriber = (Actor, usize, String);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownServers {
     snapshots: Vec<Arc<Snapshot>>,
-    /// The digest of a server that holds nothing.
-    empty: Option<u64>,
+    /// The state of a server that holds nothing.
+    empty: Option<ServerState>,
     /// The places of snapshots by their digests.
     places: Memo<u64, usize>,
     /// The subscribers of a server, in the order in which they subscribed.
@@ -113,26 +113,25 @@ impl Touches {
 }
 
 impl KnownServers {
-    /// The place of the complete snapshot that has this digest.
-    fn place_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> usize {
+    /// The state of a server without subscribers that has this complete snapshot, with its digest.
+    pub(crate) fn state_of(&mut self, digest: u64, snapshot: &Arc<Snapshot>) -> ServerState {
         let KnownServers { places, snapshots, value_bytes, .. } = self;
-        *places.get_or_learn(digest, |_| {
-            let snapshot = snapshot();
+        let place = *places.get_or_learn(digest, |_| {
             *value_bytes += snapshot.data_bytes();
-            snapshots.push(snapshot);
+            snapshots.push(snapshot.clone());
             snapshots.len() - 1
-        })
-    }
-
-    /// The state of a server without subscribers that has this complete snapshot.
-    pub(crate) fn state_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> ServerState {
-        ServerState { snapshot: self.place_of(digest, snapshot), subscribers: None }
+        });
+        debug_assert_eq!(snapshots[place].data_bytes(), snapshot.data_bytes(), "two snapshots, one digest");
+        ServerState { snapshot: place, subscribers: None }
     }
 
     /// The state of a server that holds nothing.
     pub(crate) fn empty(&mut self) -> ServerState {
-        let digest = *self.empty.get_or_insert_with(|| Emulator::new().snapshot().digest());
-        self.state_of(digest, || Arc::new(Emulator::new().snapshot()))
+        self.empty.unwrap_or_else(|| {
+            let snapshot = Arc::new(Emulator::new().snapshot());
+            let empty = self.state_of(snapshot.digest(), &snapshot);
+            *self.empty.insert(empty)
+        })
     }
 
     /// The snapshot of a server in this state.

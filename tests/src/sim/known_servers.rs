@@ -36,7 +36,7 @@ impl Simulation {
         };
         let mut known = learned.known();
         let state_of = |server: usize| match snapshots.get(server) {
-            Some((snapshot, digest)) => known.servers.state_of(*digest, || snapshot.clone()),
+            Some((snapshot, digest)) => known.servers.state_of(*digest, snapshot),
             None => known.servers.empty(),
         };
         let states = (0..self.servers.len()).map(state_of).map(Some).collect();
@@ -125,9 +125,8 @@ impl Simulation {
             return self.world.stop(Lack::NoSnapshot);
         };
         let mut known = learned.known();
-        let snapshot = emulator.snapshot();
-        let next =
-            known.servers.state_of(snapshot.digest(), || Arc::new(snapshot)).with_subscribers_of(state);
+        let snapshot = Arc::new(emulator.snapshot());
+        let next = known.servers.state_of(snapshot.digest(), &snapshot).with_subscribers_of(state);
         let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
         known.servers.learn((state, self.clocks[server].now(), deed), transition);
         (self.world.servers[server], engine.loaded) = (Some(next), Some(next));

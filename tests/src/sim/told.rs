@@ -3,7 +3,7 @@
 use super::Simulation;
 use super::clients::Clients;
 use crate::actor::Actor;
-use crate::live::{Telling, Told};
+use crate::live::Told;
 
 impl Simulation {
     /// A client is told something, which is a part of its local state from now on. It is woken,
@@ -16,7 +16,7 @@ impl Simulation {
             let after = before.after(at, told);
             client.local_state = after;
             if let Some(learned) = self.learned() {
-                learned.note_telling(after, || Telling { before, at, told: told.clone(), after });
+                learned.note_telling(before, at, told, after);
             }
         }
         self.bring(actor, told);
