@@ -61,7 +61,7 @@ impl Bell {
         self.tries < TRIES_MAX || self.listens()
     }
 
-    /// Waits for such a message, at most so long.
+    /// Waits up to `at_most` for a message that `is_awaited` accepts.
     pub(crate) async fn wait(&mut self, at_most: Duration, is_awaited: impl Fn(&[u8]) -> bool) {
         _ = timeout(at_most, self.ring(is_awaited)).await;
     }

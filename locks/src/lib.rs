@@ -135,7 +135,7 @@
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
 //! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock`, `multi_lock`, `redlock` | the locks for use: their scripts and their methods |
-//! | `latch` | [`CountDownLatch`]: clients wait until so many others are done |
+//! | `latch` | [`CountDownLatch`]: clients wait until others have lowered a count to zero |
 //! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
 //! | `blocking` | locks for code without async |
 //! | [`published`] | one file for every published algorithm, exactly as published |

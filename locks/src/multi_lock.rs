@@ -196,7 +196,7 @@ impl MultiLock {
         self.0.acquire(&[]).await
     }
 
-    /// Waits at most so long until all names are free, and takes them.
+    /// Waits up to `timeout` until all names are free, and takes them.
     ///
     /// # Errors
     /// Those of [`MultiLock::lock`].

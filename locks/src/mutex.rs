@@ -118,7 +118,7 @@ impl Mutex {
         self.0.acquire(&[]).await
     }
 
-    /// Waits at most so long until the lock is free, and takes it.
+    /// Waits up to `timeout` until the lock is free, and takes it.
     ///
     /// # Errors
     /// Those of [`Mutex::lock`].

@@ -136,7 +136,7 @@ impl Redlock {
         self.0.acquire(&[]).await
     }
 
-    /// Waits at most so long until most servers grant the lock.
+    /// Waits up to `timeout` until most servers grant the lock.
     ///
     /// # Errors
     /// Those of [`Redlock::lock`].
@@ -158,8 +158,8 @@ impl Builder<Redlock> {
     /// How long a client waits for the reply of a server, at most half of the lease: if this is not
     /// called, a twentieth of the lease, and at most 200 milliseconds.
     ///
-    /// A silent server delays each release by so long, and each attempt in vain by up to twice as
-    /// long. It does not delay a grant.
+    /// A silent server delays each release by `server_timeout`, and each attempt in vain by up to
+    /// twice as long. It does not delay a grant.
     pub fn server_timeout(self, server_timeout: Duration) -> Self {
         self.with_server_timeout(server_timeout)
     }

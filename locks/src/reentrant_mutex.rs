@@ -83,7 +83,7 @@ impl ReentrantMutex {
         }
     }
 
-    /// Waits at most so long until no other owner has the lock, and takes it.
+    /// Waits up to `timeout` until no other owner has the lock, and takes it.
     ///
     /// # Errors
     /// Those of [`ReentrantMutex::lock`].

@@ -191,7 +191,7 @@ impl RwLock {
         self.write.acquire(&[]).await
     }
 
-    /// Waits at most so long for a grant to read.
+    /// Waits up to `timeout` for a grant to read.
     ///
     /// # Errors
     /// Those of [`RwLock::read`].
@@ -199,7 +199,7 @@ impl RwLock {
         self.read.acquire_timeout(timeout, &[]).await
     }
 
-    /// Waits at most so long for the grant to write.
+    /// Waits up to `timeout` for the grant to write.
     ///
     /// # Errors
     /// Those of [`RwLock::read`].

@@ -11,7 +11,7 @@ use crate::lock::Release;
 /// The longest span of time in a script. The server's times have to be exact in Lua.
 pub(crate) const SPAN_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// A function that raises the time to live of a key to at least so many milliseconds.
+/// The Lua function `raise`, which raises the time to live of a key to at least `ms` milliseconds.
 macro_rules! lua_raise {
     () => {
         "\

@@ -165,15 +165,16 @@ impl Semaphore {
         self.acquire_many(1).await
     }
 
-    /// Waits until so many permits are free, and takes all of them in one step.
+    /// Waits until `permits` permits are free, and takes all of them in one step.
     ///
     /// # Errors
-    /// Those of [`Semaphore::acquire`], and [`Error::Invalid`]: there are not so many permits.
+    /// Those of [`Semaphore::acquire`], and [`Error::Invalid`]: `permits` is zero, or more than
+    /// the semaphore has.
     pub async fn acquire_many(&self, permits: u32) -> Result<Guard, Error> {
         self.lease.acquire(&[self.checked(permits)?]).await
     }
 
-    /// Waits at most so long until a permit is free, and takes it.
+    /// Waits up to `timeout` until a permit is free, and takes it.
     ///
     /// # Errors
     /// Those of [`Semaphore::acquire`].
@@ -190,7 +191,7 @@ impl Semaphore {
         self.try_acquire_many(1).await
     }
 
-    /// Takes so many permits if they are free.
+    /// Takes `permits` permits in one step if they are free.
     ///
     /// # Errors
     /// Those of [`Semaphore::acquire_many`], without the first.

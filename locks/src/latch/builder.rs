@@ -43,9 +43,10 @@ impl CountDownLatchBuilder {
         CountDownLatchBuilder { ttl, ..self }
     }
 
-    /// A client that waits looks at least so often at the count: every second if its connection can
-    /// subscribe, otherwise every 100 milliseconds. The latter is random between half of it and all
-    /// of it.
+    /// The longest time after which a waiting client looks at the count again. If this is not
+    /// called, it is one second, or 100 milliseconds if the connection cannot subscribe.
+    ///
+    /// A client that cannot subscribe waits for a random part of that time, at least half of it.
     pub fn retry(self, retry: Duration) -> Self {
         CountDownLatchBuilder { retry: Some(retry), ..self }
     }

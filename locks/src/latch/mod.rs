@@ -1,4 +1,4 @@
-//! A latch: clients wait until so many others are done.
+//! A latch: clients wait until others have lowered its count to zero.
 //!
 //! 1. Set the count, one script: if no count runs, write it, and our token as the name of its
 //!    round. A count of zero does not run.
@@ -39,7 +39,7 @@ use crate::wait::Wait;
 /// How long the server knows that a request has run. Sending it again ends long before.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Clients wait until so many others are done. Clones share it.
+/// A count that clients lower, while others wait until it is zero. Clones share it.
 ///
 /// ```
 /// use locks::{Connection, CountDownLatch};
@@ -152,11 +152,11 @@ impl CountDownLatch {
         self.wait_within(None).await
     }
 
-    /// Waits at most so long until the count is zero.
+    /// Waits up to `timeout` until the count is zero.
     ///
     /// # Errors
-    /// Those of [`CountDownLatch::wait`], and [`Error::TimedOut`]: the count was not zero for so
-    /// long.
+    /// Those of [`CountDownLatch::wait`], and [`Error::TimedOut`]: the count was not zero within
+    /// `timeout`.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
         self.wait_within(Some(timeout)).await
     }

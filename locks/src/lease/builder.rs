@@ -97,9 +97,10 @@ impl<L> Builder<L> {
         self
     }
 
-    /// A client that waits looks at least so often whether the lock is free: every second if its
-    /// connection can subscribe, otherwise every 100 milliseconds. The latter is random between
-    /// half of it and all of it.
+    /// The longest time after which a waiting client looks again whether the lock is free. If this
+    /// is not called, it is one second, or 100 milliseconds if the connection cannot subscribe.
+    ///
+    /// A client that cannot subscribe waits for a random part of that time, at least half of it.
     pub fn retry(mut self, retry: Duration) -> Self {
         self.options.retry = Some(retry);
         self

@@ -29,7 +29,8 @@ pub(super) struct Claim {
 /// The outcome of an attempt to acquire.
 pub(super) enum Attempt {
     Granted(Granted),
-    /// So long after the request was sent, the lock may be free, as far as that is known.
+    /// The lock may be free `retry_in` after the request was sent. `None` if that time is not
+    /// known.
     Refused {
         sent_at: Duration,
         retry_in: Option<Duration>,
@@ -49,7 +50,8 @@ impl Claim {
         Claim { holder: Holder::new(shared, more), is_open: false, runtime: Handle::try_current().ok() }
     }
 
-    /// Tries once. If `patience` is not zero, the client waits in the queue for so long.
+    /// Tries once. If that is in vain and `patience` is not zero, the client is then in the
+    /// queue, and counts as alive there for that time.
     pub(super) async fn attempt(&mut self, patience: Duration) -> Result<Attempt, Error> {
         match self.holder.shared.servers {
             Servers::One(_) => self.is_open = true,

@@ -66,7 +66,8 @@ impl Holder {
         Holder { token, has_given_up: Arc::default(), ..self.clone() }
     }
 
-    /// Asks for the lock. If `patience` is not zero, the holder waits in the queue for so long.
+    /// Asks for the lock. If it is not granted and `patience` is not zero, the holder is then in
+    /// the queue, and counts as alive there for that time.
     pub(super) async fn acquire(&self, patience: Duration) -> Result<Reply<Answer>, Error> {
         self.ask(Operation::Acquire, patience).await
     }

@@ -59,7 +59,7 @@ impl Lease {
         self.acquire_within(self.0.options.wait, more).await
     }
 
-    /// Waits at most so long.
+    /// Waits up to `timeout` until the lock is granted.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[u32]) -> Result<Guard, Error> {
         self.acquire_within(Some(timeout), more).await
     }

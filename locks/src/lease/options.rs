@@ -11,7 +11,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// most of that.
 const SERVER_TIMEOUT_PART: u32 = 20;
 const SERVER_TIMEOUT: Duration = Duration::from_millis(200);
-/// A client that waits may be so late with a look, and is still in the queue.
+/// How late the look of a waiting client may be before the client loses its place in the queue.
 const SLACK: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]

@@ -12,8 +12,8 @@ use crate::name::Name;
 #[derive(Debug)]
 pub(crate) struct Scripts {
     /// If the lock can be granted, or the token has it, the token has it for a lease from now:
-    /// `{1, fencing token}`. Otherwise `{0, wait}`: so many milliseconds later it may be free. A
-    /// negative wait is unknown.
+    /// `{1, fencing token}`. Otherwise `{0, wait}`: the lock may be free after `wait` milliseconds.
+    /// If `wait` is negative, that time is not known.
     pub(crate) acquire: LazyLock<Script>,
     /// If the token has an unexpired grant, its lease begins anew: 1. Otherwise 0.
     pub(crate) extend: LazyLock<Script>,

@@ -92,7 +92,7 @@ impl Ballot {
         Ballot { requests: Vec::new(), tally: Arc::new(watch::Sender::new(Tally::new(servers))) }
     }
 
-    /// Waits for votes, at most so long. Returns whether most servers said yes.
+    /// Waits up to `at_most` for votes. Returns whether most servers said yes.
     async fn decide(&mut self, at_most: Duration) -> bool {
         let decided = poll_fn(|cx| {
             let ended = poll_all(&mut self.requests, cx);
@@ -107,7 +107,7 @@ impl Ballot {
         self.close()
     }
 
-    /// Waits until all requests have ended, at most so long.
+    /// Waits up to `at_most` until all requests have ended.
     async fn finish(&mut self, at_most: Duration) {
         _ = timeout(at_most, poll_fn(|cx| poll_all(&mut self.requests, cx))).await;
     }
@@ -139,7 +139,7 @@ fn poll_all(requests: &mut Vec<Request>, cx: &mut Context<'_>) -> Poll<()> {
 }
 
 impl Tally {
-    /// No votes yet of so many servers.
+    /// A tally without votes, for `servers` servers.
     fn new(servers: usize) -> Tally {
         Tally { votes: vec![const { None }; servers], is_second: false, outcome: None }
     }
@@ -172,7 +172,7 @@ impl Tally {
     /// The answer of most servers.
     fn judge(&self, operation: Operation, lock: &str) -> Result<Answer, Error> {
         let is_no = match operation {
-            // Nothing is held any more. If so many answered, a later attempt may be granted.
+            // Nothing is held any more. If most servers replied, a later try may be granted.
             Operation::Acquire => self.number_of(|vote| matches!(vote, Some(Ok(_)))) >= self.needed(),
             _ => self.number_of(|vote| !matches!(vote, Some(Ok(false)))) < self.needed(),
         };

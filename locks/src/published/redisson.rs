@@ -174,7 +174,7 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
         Redisson { handle, process_lasts: Duration::ZERO }
     }
 
-    /// Its process goes on for so long after it.
+    /// The process of the client goes on for `process_lasts` after the client has ended.
     pub fn in_process_for(mut self, process_lasts: Duration) -> Redisson<C> {
         self.process_lasts = process_lasts;
         self

@@ -12,7 +12,7 @@ use crate::script::SPAN_MAX;
 pub(super) struct Algorithm {
     /// `ARGV[1]` is the token of the request, `ARGV[2]` the number of permits. The reply is
     /// `{1, remaining}` if they are granted, or have been, and otherwise `{0, wait}`: they cannot
-    /// be granted before so many microseconds.
+    /// be granted before `wait` microseconds have passed.
     pub(super) script: &'static LazyLock<Script>,
     pub(super) keys: Vec<String>,
     /// Further arguments.

@@ -1,4 +1,4 @@
-//! A rate limiter: so many permits in a span of time, for all clients together.
+//! A rate limiter: it limits the permits of all clients together in a span of time.
 //!
 //! Each algorithm is one script, which decides and records in one step, by the server's time alone.
 //! Its keys expire when they no longer matter. See the files of the algorithms for their steps.
@@ -35,7 +35,7 @@ use crate::wait::Wait;
 /// this time.
 const SPREAD_MAX: Duration = Duration::from_millis(100);
 
-/// So many permits in a span of time, for all clients together. Clones share it.
+/// A limit on the permits of all clients together in a span of time. Clones share it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,7 +84,7 @@ struct LimiterParts {
 pub enum Decision {
     /// The permits are granted.
     Allowed {
-        /// So many further permits could be granted at that time.
+        /// The number of further permits that could be granted at that time.
         remaining: u32,
     },
     /// The permits are not granted, and nothing is recorded.
@@ -116,10 +116,11 @@ impl RateLimiter {
         self.try_acquire_many(1).await
     }
 
-    /// Takes so many permits in one step if there are as many.
+    /// Takes `permits` permits in one step if there are as many.
     ///
     /// # Errors
-    /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: there can never be so many.
+    /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: `permits` is zero, or more
+    /// than there can ever be.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Decision, Error> {
         let (context, permits) = (&self.0.context, self.checked(permits)?);
         let token = context.env.unique();
@@ -137,7 +138,7 @@ impl RateLimiter {
         self.acquire_many(1).await
     }
 
-    /// Waits until there are so many permits, and takes them in one step. It may wait for ever if
+    /// Waits until there are `permits` permits, and takes them in one step. It may wait for ever if
     /// others take fewer at a time.
     ///
     /// # Errors
@@ -146,12 +147,12 @@ impl RateLimiter {
         self.acquire_within(None, permits).await
     }
 
-    /// Waits at most so long until there is a permit, and takes it. If there can be none before,
+    /// Waits up to `timeout` until there is a permit, and takes it. If there can be none by then,
     /// the call does not wait.
     ///
     /// # Errors
-    /// Those of [`RateLimiter::try_acquire`], and [`Error::TimedOut`]: there was no permit for so
-    /// long, or there will be none.
+    /// Those of [`RateLimiter::try_acquire`], and [`Error::TimedOut`]: there was no permit within
+    /// `timeout`, or there will be none.
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<(), Error> {
         self.acquire_within(Some(timeout), 1).await
     }

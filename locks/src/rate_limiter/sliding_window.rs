@@ -1,4 +1,4 @@
-//! The sliding window: at most so many permits within any span of a given length.
+//! The sliding window: at most `limit` permits within any span of a given length.
 //!
 //! A sorted set of granted permits. The score of each is the time of its grant, in microseconds of
 //! the server's clock. One script:
