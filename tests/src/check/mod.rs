@@ -33,8 +33,8 @@ const PART: u64 = 10;
 /// How much a check runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// If an exploration has at least so many schedules of one number of clients, so many are run,
-    /// and a sample of all.
+    /// Most schedules that are run one by one, for each number of clients. If there may be more, a
+    /// sample of all is run, too.
     pub limit: u64,
     /// How many schedules a sample has.
     pub samples: u64,

@@ -22,7 +22,7 @@ pub struct Participants {
 }
 
 impl Participants {
-    /// Keeps only the first so many clients.
+    /// Keeps only the first `clients` clients.
     pub(super) fn first(self, clients: usize) -> Participants {
         Participants { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
     }
@@ -54,7 +54,7 @@ impl fmt::Display for Participants {
     }
 }
 
-/// The sizes that are explored with at most so many clients. If all clients run equal code,
+/// The sizes that are explored with at most `clients` clients. If all clients run equal code,
 /// [`explore_all`](crate::explore::explore_all) explores smaller numbers of them by itself.
 pub(super) fn sizes(kind: AlgorithmKind, clients: usize) -> impl Iterator<Item = Participants> {
     // With as many permits as clients, there is never contention.

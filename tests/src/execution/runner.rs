@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 use crate::sim::{Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Simulation, Tries};
 use crate::trace::History;
 
-/// So many executions run the tasks of clients before learned clients take part.
+/// The number of executions that run the tasks of clients before learned clients take part.
 const TAUGHT_MIN: u64 = 61;
 
 /// One in this many executions runs again, to check that it is deterministic. It is a prime number,
@@ -166,7 +166,7 @@ impl Runner {
         }
     }
 
-    /// The emulators for so many servers.
+    /// The emulators for `count` servers.
     pub(crate) fn emulators(&mut self, count: usize) -> &[Emulator] {
         while self.emulators.len() < count {
             self.emulators.push(Emulator::with_clock(Clock::manual()));

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(1);
 const STEPS_BEFORE_MAX: usize = 12;
 /// Most steps after time has moved. A client that polls for ever ends here.
 const STEPS_AFTER_MAX: usize = 60;
-/// About so many times is time moved between two known instants, over all places together. Two
+/// About how many spans are tried between two known instants, over all places together. Two
 /// thresholds there that cancel each other out are found if one of these spans lies between them.
 const CUTS: usize = 256;
 /// The least and the greatest number of them at one place.
@@ -35,8 +35,8 @@ struct Position {
     second: (Actor, usize),
 }
 
-/// Cuts a span so many times. At each place the cuts are shifted by another share
-/// of a part, because the code that distinguishes spans often runs after several places.
+/// Cuts a span at `parts` instants at equal distances. At each place, `shift` moves the cuts by
+/// another share of that distance: code that distinguishes spans often runs after several places.
 #[derive(Clone, Copy, Debug)]
 struct Cuts {
     parts: u32,
@@ -270,7 +270,7 @@ fn pairs(codes: &[usize]) -> Vec<(Actor, Actor)> {
 }
 
 impl Behaviour {
-    /// The behaviour after so many steps, the last of which moved time.
+    /// The behaviour after `steps` steps, the last of which moved time.
     fn after(history: &History, steps: usize) -> Behaviour {
         let after = history.events.iter().filter(|event| event.step > steps);
         let acts = after.filter_map(|event| match &event.kind {

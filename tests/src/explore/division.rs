@@ -56,7 +56,7 @@ impl Division {
         Division { results: Some(folder.into()), ..self }
     }
 
-    /// Runs at most so many schedules of an exploration at the same time, each on a thread of its
+    /// Runs at most `jobs` schedules of an exploration at the same time, each on a thread of its
     /// own. A sample has one thread.
     pub fn jobs(self, jobs: std::num::NonZeroUsize) -> Division {
         Division { jobs: jobs.get(), ..self }

@@ -25,7 +25,7 @@ pub(super) struct Journal {
     plans: Vec<Plan>,
     done: BTreeMap<BranchId, BranchResult>,
     counts: Counts,
-    /// The exploration has begun so many times.
+    /// How often the exploration has begun.
     begun: usize,
     /// A shard that has failed, and the branch at which it did.
     failed: OnceLock<(Shard, BranchId)>,

@@ -65,10 +65,10 @@ use crate::sim::{Recording, Retry, Tries};
 use crate::trace::{EventKind, History, Reached};
 use journal::Journal;
 
-/// So many seeming livelocks are examined.
+/// Most seeming livelocks that are examined.
 const LIVELOCKS_MAX: usize = 16;
-/// An exploration with so many schedules searches for livelocks by patterns, too. A smaller one
-/// comes to them by itself.
+/// The number of schedules from which on an exploration searches for livelocks by patterns, too. A
+/// smaller exploration comes to them by itself.
 const PATTERNS_AFTER: u64 = 500;
 
 /// The result of an exploration.
@@ -132,7 +132,7 @@ impl Stop {
         }
     }
 
-    /// It comes in this branch, and so many schedules were run before the branch.
+    /// It comes in this branch. Its report also counts `before` schedules from before the branch.
     fn within(self, branch: BranchId, before: u64) -> Stop {
         match self {
             Stop::Report(mut report) => {

@@ -475,7 +475,7 @@ fn run_branches(
     Ok(traces)
 }
 
-/// Does this on so many threads, this one among them. The system may refuse threads to a process:
+/// Runs `work` on `count` threads, this one among them. The system may refuse threads to a process:
 /// then the others have more to do.
 fn on_threads<R: Send>(runner: &Runner, count: usize, work: impl Fn(Runner) -> R + Sync) -> Vec<R> {
     scope(|scope| {

@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 /// The time until the first line, and from line to line.
 const FIRST: Duration = Duration::from_secs(5);
 const INTERVAL: Duration = Duration::from_secs(10);
-/// The clock is read once in so many schedules.
+/// The number of schedules from one reading of the clock to the next.
 const READ_EVERY: u64 = 16;
 
 /// The advice for a project whose dependencies are built as `cargo test` builds them by default.
@@ -63,7 +63,7 @@ impl Progress {
         self.branches.store(0, Ordering::Relaxed);
     }
 
-    /// So many branches begin.
+    /// The exploration of `branches` branches begins.
     pub(super) fn branch(&self, branches: usize) {
         self.done.store(0, Ordering::Relaxed);
         self.branches.store(branches, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Progress {
         self.done.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A schedule of so many actors is run.
+    /// A schedule of `actors` actors is run.
     pub(super) fn note(&self, actors: usize) {
         let schedules = self.schedules.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.is_shown || !schedules.is_multiple_of(READ_EVERY) {

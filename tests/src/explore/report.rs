@@ -123,7 +123,7 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// A report of a problem that the last of so many schedules shows.
+    /// A report of a problem that is found after `schedules` schedules.
     pub(super) fn new(scenario: &Scenario, problem: Problem, schedules: u64) -> Report {
         let (scenario, found_after) = (scenario.name.clone(), schedules);
         let (lints, allowances) = (Vec::new(), Vec::new());
@@ -300,7 +300,7 @@ impl Problem {
     }
 }
 
-/// Renders the timeline of a finding, wrapped to so many columns. The fault budgets are those of
+/// Renders the timeline of a finding, wrapped to `width` columns. The fault budgets are those of
 /// the finding.
 pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding, width: usize) -> String {
     let scenario = scenario.with_actors(finding.actors).faults(finding.faults);

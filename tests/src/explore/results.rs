@@ -150,8 +150,8 @@ impl Origin {
         }
     }
 
-    /// The branches of its shard, if a number of actors has so many: for each the number of actors,
-    /// and its own number.
+    /// The branches of its shard, if `actors` actors have `count` branches besides the trunk. Each
+    /// comes as the number of actors and its own number.
     pub fn branches(&self, actors: usize, count: usize) -> impl Iterator<Item = BranchId> {
         let trunk = self.has_trunk().then_some(TRUNK);
         let dealt = self.shard.deal(&self.scenario, count).into_iter().map(|idx| idx + 1);

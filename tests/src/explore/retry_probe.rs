@@ -15,7 +15,7 @@ use crate::trace::{EventKind, History};
 const COMMANDS_MAX: usize = 300;
 
 /// Whether this client ends its tries by itself, although nothing changes. `history` is that of the
-/// execution in which it tried in vain, from so many steps on.
+/// execution in which its tries had been in vain after `steps` steps.
 pub(super) fn gives_up(
     runner: &mut Runner,
     scenario: &Scenario,

@@ -9,7 +9,7 @@ use crate::execution::{Executed, Policy, Runner};
 use crate::scenario::Scenario;
 use crate::sim::Recording;
 
-/// One fault budget in so many is zero.
+/// A fault budget is drawn as zero with a probability of 1 in `FAULTLESS`.
 const FAULTLESS: u32 = 8;
 
 /// A way to draw a random schedule. Each one misses bugs that another finds at once.

@@ -169,9 +169,9 @@ pub(crate) trait Effects {
     fn crash(&mut self, actor: Actor);
     /// Cancels the latest operation of the client that can be cancelled.
     fn cancel(&mut self, actor: Actor);
-    /// Makes a clock wrong by so many more milliseconds.
+    /// Moves a clock by `by_ms` milliseconds. If that is negative, the clock goes back.
     fn shift_clock(&mut self, target: Target, by_ms: i64);
-    /// Makes a clock too fast by so many millionths.
+    /// Makes a clock too fast by `ppm` millionths, or too slow if that is negative.
     fn drift_clock(&mut self, target: Target, ppm: i64);
     /// Makes a server close its subscribed and blocked connections. If restarts take time, it also
     /// refuses requests meanwhile.

@@ -158,7 +158,7 @@ impl LiveClient {
         self.live.is_woken(self.actor);
     }
 
-    /// Its code has been polled. There were so many tasks before.
+    /// Its code has been polled. `tasks_before` is the number of tasks before that.
     pub(crate) fn polled(&self, tasks_before: usize) {
         self.live.polled(self.actor, tasks_before);
     }

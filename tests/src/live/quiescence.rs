@@ -35,7 +35,7 @@ struct Waiting {
 #[derive(Clone, Copy)]
 enum Until {
     Nothing,
-    /// There is news, or the runtime has parked so often.
+    /// There is news, or the runtime has parked `parks_max` times in all.
     News {
         parks_max: u64,
     },
@@ -110,8 +110,8 @@ impl Quiescence {
         self.wait_until(Until::Nothing).await;
     }
 
-    /// Resolves at quiescence if there is news, or if the runtime has parked so often. Timers fire
-    /// meanwhile.
+    /// Resolves at quiescence if there is news, or if the runtime has parked `parks_max` times in
+    /// all. Timers fire meanwhile.
     pub(crate) async fn wait_for_news(&self, parks_max: u64) {
         self.wait_until(Until::News { parks_max }).await;
     }

@@ -42,7 +42,7 @@ pub(crate) enum RequestKind {
         cmd: Arc<Cmd>,
         channel: String,
     },
-    /// Commands that run together. The reply is an array: of so many replies from `offset` on.
+    /// Commands that run together. The reply is an array of `count` replies, from `offset` on.
     Transaction {
         pipeline: Arc<Pipeline>,
         offset: usize,

@@ -13,7 +13,8 @@ use crate::actor::Actor;
 use crate::live::value_bytes;
 use crate::trace::{Event, EventKind, Reached};
 
-/// So many probes are remembered. Many executions end in states of their own.
+/// Most histories of probes that are remembered. If there are as many, all of them are forgotten:
+/// many executions end in states of their own.
 const PROBES_MAX: usize = 5_000;
 
 /// Identifies a state of a server: its data, and its subscribers.

@@ -18,7 +18,7 @@ use crate::render::story::{Detail, Entry, Exchange};
 const TEXT_BYTES_MAX: usize = 1_700_000;
 /// The bytes around the text of an act, about.
 const ROW_BYTES: usize = 100;
-/// So many rows are in a group. The style knows about how high it is.
+/// Most rows in a group. The style has an estimate of how high such a group is.
 const GROUP_ROWS: usize = 100;
 
 impl Counterexample {

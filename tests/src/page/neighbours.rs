@@ -48,7 +48,7 @@ pub struct Alternative {
 pub struct Neighbours {
     /// The last pair of steps whose order decides the violation. `None` if none does.
     pub decisive: Option<Decisive>,
-    /// So many pairs of steps race.
+    /// The number of pairs of steps that race.
     pub races: usize,
     /// The other steps, by place.
     pub alternatives: Vec<Alternative>,
@@ -85,7 +85,7 @@ struct Search<'a> {
     runner: &'a mut Runner,
     scenario: &'a Scenario,
     oracle: &'a dyn Oracle,
-    /// So many schedules may still be run.
+    /// The number of schedules that may still be run.
     room: usize,
     /// A schedule was not run, because there was no room.
     is_partial: bool,

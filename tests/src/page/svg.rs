@@ -49,7 +49,7 @@ const NUMBERS: usize = 36;
 const LANES_MAX: usize = 330;
 const LANE_MIN: usize = 20;
 const LANE_MAX: usize = 46;
-/// Text has at least so many columns. For that, the picture becomes wider.
+/// The fewest columns of text. If they do not fit, the picture becomes wider.
 const COLUMNS_MIN: usize = 40;
 /// The space between two acts, and between two that are not at the same time.
 const GAP: usize = 6;
@@ -63,7 +63,7 @@ const DETAILS_MAX: usize = 12;
 /// The most characters of a text for screen readers, and of the name of a lane.
 const TOLD_MAX: usize = 200;
 const CAPTION_MAX: usize = 6;
-/// So many characters of a value before its change are shown.
+/// Most characters of a value that are shown before its change.
 const UNCHANGED_MAX: usize = 40;
 /// It stands between the pieces of a text, and has no width. No text has it, because `printable`
 /// escapes it.
@@ -359,7 +359,7 @@ fn claim(Counterexample { name, property, class, .. }: &Counterexample) -> Strin
     format!("{name}: {property} is violated{}", class.collect::<String>())
 }
 
-/// At most so many characters of a text, on one line.
+/// At most `chars_max` characters of a text, on one line. If it has more, `…` follows them.
 fn start(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars();
     let start: String = chars.by_ref().take(chars_max).collect();
@@ -367,7 +367,7 @@ fn start(text: &str, chars_max: usize) -> String {
     if chars.next().is_some() { start + "…" } else { start }
 }
 
-/// Wraps a text to so many columns, with these indents of its first line and of the others. If it
+/// Wraps a text to `columns` columns, with these indents of its first line and of the others. If it
 /// needs too many lines, its end is cut.
 fn wrap(pieces: &[Piece<'_>], columns: usize, indents: [&str; 2]) -> Vec<Vec<Part>> {
     let texts: Vec<String> = pieces.iter().map(|(_, text)| start(text, columns * TEXT_LINES_MAX)).collect();

@@ -15,7 +15,7 @@ pub(super) struct View<'a> {
     pub(super) rows: Vec<PageRow<'a>>,
     /// The number of digits of the last step.
     pub(super) digits: usize,
-    /// So many acts at the start have no room.
+    /// The number of acts at the start that have no room.
     pub(super) left_out: usize,
 }
 

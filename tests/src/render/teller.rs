@@ -10,7 +10,7 @@ use crate::oracle::list;
 use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
 
-/// Tells the history up to this step, for so many clients.
+/// Tells the history of `actors` clients up to the step `last_step`.
 pub(crate) fn tell(history: &History, actors: usize, last_step: usize) -> Vec<Entry> {
     let mut teller = Teller::new(history, actors);
     history.events.iter().filter(|event| event.step <= last_step).for_each(|event| teller.event(event));

@@ -336,8 +336,8 @@ fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
     })
 }
 
-/// The first command that came too late, with an explanation. `next_end` returns the next end of a
-/// time to live after so many steps.
+/// The first command that came too late, with an explanation. `next_end` takes a number of steps,
+/// and returns the next end of a time to live after them.
 ///
 /// There are two cases. A time to live may have ended before the command. Or a time to live that
 /// the command set may outlive a later step of time that must lead past its end.

@@ -39,8 +39,8 @@ impl std::fmt::Debug for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Keeps the places up to the one after so many steps of the last execution. None is kept if
-    /// that one is missing.
+    /// Keeps the places up to the one after `steps` steps of the last execution. If that one is
+    /// missing, none is kept.
     pub(crate) fn rewind(&mut self, steps: usize) {
         self.places.retain(|place| place.history.steps <= steps);
         if self.places.last().is_none_or(|place| place.history.steps < steps) {

@@ -17,7 +17,7 @@ use crate::actor::Actor;
 use crate::fingerprint::fingerprint;
 use crate::trace::{EventKind, History};
 
-/// A client waits for a change after so many equal tries.
+/// The number of equal tries after which a client waits for a change.
 const TRIES: usize = 3;
 /// Most commands of one try.
 const COMMANDS_MAX: usize = 16;

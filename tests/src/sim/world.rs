@@ -257,8 +257,8 @@ impl World {
         }
     }
 
-    /// The code of an actor is polled so often. Returns `false` if that is too often in this step.
-    /// The execution then ends.
+    /// The code of an actor is polled `polls` more times. If that makes more than `polls_max` in
+    /// this step, returns `false`, and the execution ends.
     pub(super) fn note_polls(&mut self, actor: Actor, polls: u64, polls_max: u64) -> bool {
         let step = self.history().steps.len();
         let client = self.actor(actor);

@@ -86,7 +86,7 @@ impl Recorder {
         last.is_some_and(|footprint| footprint.stalls())
     }
 
-    /// Records that so much time has passed. Meanwhile a request may have been slow.
+    /// Records that the time `by` has passed. `is_slow` says whether a request was slow meanwhile.
     pub(crate) fn advanced(&mut self, at: Duration, by: Duration, is_slow: bool) {
         let footprint = self.history.footprints.last().filter(|_| self.is_in_step);
         let is_wait =

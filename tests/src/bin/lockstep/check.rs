@@ -66,8 +66,8 @@ pub(crate) struct Sampling {
     /// [default: 2000; thorough: 20000]
     #[arg(long, value_name = "N", value_parser = number)]
     samples: Option<u64>,
-    /// If a case has at least so many schedules, so many are run, and a sample of them all
-    /// [default: 10000; thorough: 300000]
+    /// How many schedules are run one by one in each case, at most. If there may be more, a sample
+    /// of them all is run, too [default: 10000; thorough: 300000]
     #[arg(long, value_name = "N", value_parser = number)]
     limit: Option<u64>,
     /// Run more schedules of each case: some minutes for the whole table
@@ -172,8 +172,8 @@ enum Event {
     Stop,
 }
 
-/// Checks the cells, so many at the same time, and writes their counterexamples to the folder. The
-/// results are in the order of the cells. If the user stops the check, cells are missing.
+/// Checks the cells, up to `jobs` at the same time, and writes their counterexamples to the folder.
+/// The results are in the order of the cells. If the user stops the check, cells are missing.
 fn check_all(
     cells: &[Cell],
     effort: Effort,

@@ -116,8 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a counterexample, and writes the files that are asked for. So many schedules were
-/// explored in all.
+/// Prints a counterexample, and writes the files that are asked for. `schedules` is the number of
+/// schedules that were explored in all.
 fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
     let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();

@@ -59,7 +59,8 @@ impl Drawings {
     }
 }
 
-/// Replays a saved counterexample. So many schedules were explored in all.
+/// Replays a saved counterexample. `schedules` is the number of schedules that were explored in
+/// all.
 pub(crate) fn counterexample(
     runner: &mut Runner,
     saved: &SavedSchedule,
@@ -137,7 +138,7 @@ struct Section {
     lines: Vec<Line>,
     /// The explorations of each class, by class.
     explorations: Vec<(&'static str, Vec<String>)>,
-    /// So many verdicts are missing.
+    /// The number of missing verdicts.
     missing: usize,
 }
 

@@ -119,7 +119,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
 /// only while it is at work: without this, a server without clients would keep everything.
 async fn return_memory() {
     const INTERVAL: Duration = Duration::from_secs(1);
-    // So much is not taken from a page that has room for it.
+    // The allocator takes no block of this size from a page that has room for it.
     const BYTES: usize = 2 << 20;
     loop {
         tokio::time::sleep(INTERVAL).await;
