@@ -6,8 +6,9 @@ use mlua::{
     Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value,
 };
 
-use super::budget::{spend, spend_bytes};
-use super::native::Raised;
+use super::c_values::{c_string, truncate};
+use super::raised::Raised;
+use super::spend::{spend, spend_bytes};
 
 /// A native function, which pays for its arguments, and then for what it does.
 pub(super) fn function<R: IntoLuaMulti>(
@@ -145,15 +146,4 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::LightUserData(_) | Value::Error(_) => "userdata",
         other => other.type_name(),
     }
-}
-
-/// C's conversion of a double to a 64-bit integer: it rounds towards zero, and returns the smallest
-/// integer for values that do not fit.
-pub(super) fn truncate(value: f64) -> i64 {
-    if value.abs() < 9_223_372_036_854_775_808.0 { value as i64 } else { i64::MIN }
-}
-
-/// The part of a string that C reads: it ends at the first NUL.
-pub(super) fn c_string(text: &[u8]) -> &[u8] {
-    text.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,15 +1,11 @@
 //! The limits of one script, and how a script ends when it exceeds them.
 //!
-//! No code of the script can prevent the end: every function that catches errors checks [`is_over`]
-//! and raises again.
-
-use std::any::Any;
+//! No code of the script can prevent the end: every function that catches errors checks
+//! [`is_over`](super::spend::is_over) and raises again.
 
 use mlua::{Error as LuaError, ExternalError as _, Lua};
 
-use super::c_api::place;
-use super::native::Raised;
-use super::vm::{Running, with_running};
+use super::raised::Raised;
 use crate::error::Error;
 
 /// How many instructions a script executes at most before a check whether it may continue.
@@ -19,7 +15,7 @@ pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 10_000;
 pub(super) const INSTRUCTIONS_PER_VALUE: u64 = 8;
 /// How many instructions a command counts for until the next check. The budget limits commands by
 /// their number.
-const INSTRUCTIONS_PER_COMMAND: u64 = 100;
+pub(super) const INSTRUCTIONS_PER_COMMAND: u64 = 100;
 /// How many bytes count as one instruction when they are copied.
 pub(super) const BYTES_PER_INSTRUCTION: u64 = 64;
 
@@ -85,111 +81,6 @@ impl From<Over> for LuaError {
     }
 }
 
-impl Running {
-    /// Counts instructions, and checks regularly whether the script may continue.
-    ///
-    /// # Errors
-    /// The script must end.
-    pub fn spend(&mut self, instructions: u64, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
-        if self.fatal.is_some() {
-            return Err(Over);
-        }
-        self.instructions = self.instructions.saturating_add(instructions);
-        self.instructions_unchecked = self.instructions_unchecked.saturating_add(instructions);
-        let limit = self.budget.instructions_max;
-        let is_over = self.instructions > limit && !self.may_be_busy();
-        if !is_over && self.instructions_unchecked < INSTRUCTIONS_PER_CHECK {
-            return Ok(());
-        }
-        self.instructions_unchecked = 0;
-        if let Some(host) = &mut self.host
-            && let Err(error) = host.yield_to_clients()
-        {
-            return Err(self.end(error, place()));
-        }
-        match (is_over, &self.loading) {
-            (false, _) => Ok(()),
-            (true, None) => Err(self.end(too_much("took", limit, "instructions"), place())),
-            // Redis's text, for a library that takes longer than 500 ms to load.
-            (true, Some(_)) => Err(self.end(Error::from_static("ERR FUNCTION LOAD timeout"), None)),
-        }
-    }
-
-    /// Counts values that a library reads or writes.
-    ///
-    /// # Errors
-    /// The script must end.
-    pub fn spend_values(&mut self, n: usize, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
-        self.spend((n as u64).saturating_mul(INSTRUCTIONS_PER_VALUE), place)
-    }
-
-    /// Counts a command that the script is about to call.
-    ///
-    /// # Errors
-    /// There are too many commands or footprint entries: the script must end.
-    pub fn spend_command(&mut self, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
-        self.commands += 1;
-        self.instructions_unchecked = self.instructions_unchecked.saturating_add(INSTRUCTIONS_PER_COMMAND);
-        if self.may_be_busy() {
-            return Ok(());
-        }
-        let ScriptBudget { commands_max, footprint_entries_max, .. } = self.budget;
-        let error = if self.commands > commands_max {
-            too_much("called", commands_max, "commands")
-        } else if self.host.as_mut().is_some_and(|host| host.has_footprint_over(footprint_entries_max)) {
-            too_much("left", footprint_entries_max as u64, "footprint entries")
-        } else {
-            return Ok(());
-        };
-        Err(self.end(error, place()))
-    }
-
-    /// Ends the script because Rust code has panicked. The panic goes on when Lua has ended.
-    pub fn end_with_panic(&mut self, panic: Box<dyn Any + Send>) -> Over {
-        self.panic = Some(panic);
-        self.end(Error::from_static("ERR the emulator has panicked"), None)
-    }
-
-    fn end(&mut self, error: Error, place: Option<Place>) -> Over {
-        self.fatal = Some(Fatal { error, place });
-        Over
-    }
-}
-
-/// Counts instructions, and checks regularly whether the script may continue.
-///
-/// # Errors
-/// The script must end.
-pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
-    Ok(with_running(lua, |running| running.spend(instructions, || place(lua)))?)
-}
-
-/// Counts values that a library reads or writes.
-///
-/// # Errors
-/// The script must end.
-pub(super) fn spend_values(lua: &Lua, n: usize) -> mlua::Result<()> {
-    Ok(with_running(lua, |running| running.spend_values(n, || place(lua)))?)
-}
-
-/// Counts bytes that a native function copies.
-///
-/// # Errors
-/// The script must end.
-pub(super) fn spend_bytes(lua: &Lua, n: usize) -> mlua::Result<()> {
-    spend(lua, n as u64 / BYTES_PER_INSTRUCTION)
-}
-
-/// Checks that a value which Rust builds for a script is not larger than the memory of the Lua
-/// state.
-///
-/// # Errors
-/// The value is larger.
-pub(super) fn check_size(lua: &Lua, n_bytes: usize) -> mlua::Result<()> {
-    let bytes_max = with_running(lua, |running| running.budget.memory_bytes_max);
-    if n_bytes <= bytes_max { Ok(()) } else { Err(no_memory()) }
-}
-
 /// The error that Lua raises when an allocation fails.
 pub(super) fn no_memory() -> LuaError {
     LuaError::MemoryError(NO_MEMORY.into())
@@ -199,13 +90,4 @@ pub(super) fn no_memory() -> LuaError {
 pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
     // This fails only for a Lua state that `mlua` did not create.
     _ = lua.set_memory_limit(bytes_max.min(MEMORY_BYTES_MAX));
-}
-
-/// Whether the running script must end.
-pub(super) fn is_over(lua: &Lua) -> bool {
-    with_running(lua, |running| running.fatal.is_some())
-}
-
-fn too_much(verb: &str, limit: u64, what: &str) -> Error {
-    Error::new(format!("ERR Error running script: it {verb} more than {limit} {what} (an endless loop?)"))
 }

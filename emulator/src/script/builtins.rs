@@ -74,7 +74,8 @@ mod tests {
 
     use crate::reply::Reply;
     use crate::script::fixture::Fixture;
-    use crate::script::vm::{Callable, Sandbox, Vm, with_running};
+    use crate::script::running::with_running;
+    use crate::script::vm::{Callable, Sandbox, Vm};
     use crate::script::{Rules, ScriptBudget};
 
     /// How many elements a list has, and how many times 64 bytes a text has.

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::RegistryKey;
 
-use super::shebang::Metadata;
-use super::vm::{Callable, Sandbox, Vm};
-use super::{Host, Mode, SANDBOX_LOADS, ScriptBudget, is_read_only};
+use super::budget::ScriptBudget;
+use super::host::Host;
+use super::shebang::{Metadata, Mode, is_read_only};
+use super::vm::{Callable, SANDBOX_LOADS, Sandbox, Vm};
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
 use crate::reply::Reply;

@@ -7,16 +7,18 @@
 
 use mlua::{Error as LuaError, ExternalError as _, Function, Lua, MultiValue, Table, Value};
 
-use super::args::{c_string, function, raise, raise_bare};
-use super::budget::{NO_MEMORY, Place, is_over, spend};
+use super::args::{function, raise, raise_bare};
+use super::budget::{NO_MEMORY, Place};
 use super::builtins::meter;
 use super::c_api::{catchers, coroutines, place};
+use super::c_values::c_string;
 use super::library::{CONTENTS, JsonConfig, NEXT, libraries, string_functions, table_functions};
+use super::raised::Raised;
 use super::random::{random, randomseed};
 use super::redis::redis;
 use super::register::register_function;
-use super::vm::with_running;
-use crate::error::Error;
+use super::running::with_running;
+use super::spend::{is_over, spend};
 
 /// Errors of Lua's core that get no line if a C function caused them.
 const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
@@ -81,29 +83,6 @@ fn relay(lua: &Lua, function: &Function, mut args: MultiValue) -> mlua::Result<M
     });
     Err(raise(lua, renamed.as_deref().unwrap_or(message)))
 }
-
-/// An error that a native function raises.
-#[derive(Clone, Debug)]
-pub(super) enum Raised {
-    /// `{err = '…'}`
-    Table(Error),
-    /// The script must end, for the reason that its state contains: see [`is_over`].
-    Fatal,
-    /// A string, as Lua's own functions raise it.
-    Text(Vec<u8>),
-}
-
-impl std::fmt::Display for Raised {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Raised::Table(error) => error.fmt(f),
-            Raised::Fatal => f.write_str("the script must end"),
-            Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
-        }
-    }
-}
-
-impl std::error::Error for Raised {}
 
 /// The error that a script sees. An error of Rust becomes the Lua value for which it stands; other
 /// values stay as they are.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::args::c_string;
+use super::c_values::c_string;
 
 /// The character that escapes another and that begins a class.
 pub const ESCAPE: u8 = b'%';

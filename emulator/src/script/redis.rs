@@ -3,12 +3,13 @@
 
 use mlua::{ExternalError as _, Lua, LuaString, Table, Value};
 
-use super::args::{Args, function, truncate};
-use super::budget::{check_size, spend, spend_bytes};
+use super::args::{Args, function};
 use super::c_api::commands;
-use super::native::Raised;
-use super::sha1_hex;
-use super::vm::with_running;
+use super::c_values::{c_string, truncate};
+use super::raised::Raised;
+use super::running::with_running;
+use super::sha::sha1_hex;
+use super::spend::{check_size, spend, spend_bytes};
 use crate::error::Error;
 use crate::log::LogLevel;
 use crate::reply::format_double;
@@ -132,7 +133,7 @@ fn one_field(args: &Args<'_>, field: &str, text_of: fn(&[u8]) -> Vec<u8>) -> mlu
 /// The text of an error. Its code ends at the first space; the code is `ERR` if there is no space.
 fn error_text(text: &[u8]) -> Vec<u8> {
     let text = text.strip_prefix(b"-").unwrap_or(text);
-    let text = super::args::c_string(text);
+    let text = c_string(text);
     let (code, message) = match text.iter().position(|&byte| byte == b' ') {
         Some(space) => (&text[..space], &text[space + 1..]),
         None => (&b"ERR"[..], text),

@@ -4,10 +4,10 @@
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::args::c_string;
+use super::c_values::c_string;
 use super::redis::{fail, fail_with};
+use super::running::{Registered, with_running};
 use super::shebang::{FLAGS, check_name};
-use super::vm::{Registered, with_running};
 
 /// `redis.register_function(name, callback)` or, with named arguments in a table,
 /// `redis.register_function{function_name = …}`.

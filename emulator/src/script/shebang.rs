@@ -3,14 +3,23 @@
 
 use bytes::Bytes;
 
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::resp::split_words;
 
 /// The flags that a script or a function may have.
 pub(super) const FLAGS: &[&str] =
     &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
 /// The flag of a script that does not write.
-pub(super) const NO_WRITES: &str = "no-writes";
+const NO_WRITES: &str = "no-writes";
+
+/// Whether a script or a function is called as read-only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `EVAL`, `FCALL`
+    Any,
+    /// `EVAL_RO`, `FCALL_RO`: no command that may write is allowed.
+    ReadOnly,
+}
 
 /// A script and its first line.
 #[derive(Debug)]
@@ -97,10 +106,20 @@ impl<'a> Metadata<'a> {
     }
 }
 
+/// Whether the script may not write. Its flags decide; without flags, the calling command decides.
+///
+/// # Errors
+/// A command that is read-only calls a script whose flags do not include `no-writes`.
+pub(super) fn is_read_only(flags: Option<&[&'static str]>, mode: Mode) -> Result<bool, Error> {
+    let Some(flags) = flags else { return Ok(mode == Mode::ReadOnly) };
+    let is_read_only = flags.contains(&NO_WRITES);
+    if mode == Mode::ReadOnly && !is_read_only { Err(error::WRITE_FLAG_IN_RO) } else { Ok(is_read_only) }
+}
+
 /// Checks the name of a library or of a function.
 pub(super) fn check_name(name: &[u8]) -> Result<(), Error> {
     let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
-    if is_name { Ok(()) } else { Err(crate::error::LIBRARY_NAME) }
+    if is_name { Ok(()) } else { Err(error::LIBRARY_NAME) }
 }
 
 /// The first line, and the rest that starts with its line break. As in C, no line goes on after a

@@ -1,26 +1,25 @@
 //! A Lua state with the sandbox in it. Scripts and functions have one each, with different globals.
 
-use std::any::Any;
 use std::cell::RefCell;
-use std::ptr::NonNull;
 
 use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, RegistryKey, StdLib, Table, Value, VmState};
 
-use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, limit_memory, spend};
-use super::c_api::{Ended, Entry, Failure, Input, SandboxParts};
+use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, ScriptBudget, limit_memory};
+use super::c_api::{Ended, Entry, Input, SandboxParts};
+use super::host::{Host, Rules};
 use super::library::JsonConfig;
 use super::native::natives;
-use super::random::Lrand48;
-use super::{Host, Rules, ScriptBudget};
+use super::running::{Failure, Registered, Running, SANDBOX_NAME, with_running};
+use super::spend::spend;
 use crate::error::Error;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
 
 const SANDBOX: &str = include_str!("sandbox.lua");
-pub(super) const SANDBOX_NAME: &str = "=sandbox";
+pub(super) const SANDBOX_LOADS: &str = "the sandbox is our own code and loads";
 /// The first byte of a compiled chunk.
 const BINARY_CHUNK: u8 = 27;
 
@@ -61,65 +60,6 @@ pub(super) struct Callable<'a> {
     pub function: &'a RegistryKey,
     pub name: &'a [u8],
     pub is_read_only: bool,
-}
-
-/// The Rust state that belongs to a running script.
-pub(super) struct Running {
-    pub host: Option<Box<dyn Host>>,
-    pub rules: Rules,
-    pub random: Lrand48,
-    pub budget: ScriptBudget,
-    /// The part of the budget that has been used.
-    pub instructions: u64,
-    pub instructions_unchecked: u64,
-    pub commands: u64,
-    /// The reason why the script must end, if it must.
-    pub fatal: Option<Fatal>,
-    /// The outcome of the script, once it has ended.
-    pub outcome: Option<Result<Reply, Failure>>,
-    /// The panic that goes on when the script has ended.
-    pub panic: Option<Box<dyn Any + Send>>,
-    /// Whether the script may have left something in the sandbox: it has caught an error, or it has
-    /// changed the collector.
-    pub is_disturbed: bool,
-    /// The reply of the last command while it becomes a Lua value.
-    pub reply: Reply,
-    /// The functions that a library has registered so far, while it is loaded.
-    pub loading: Option<IndexMap<Bytes, Registered, Hasher>>,
-}
-
-/// A function that a library has registered.
-pub(super) struct Registered {
-    pub description: Option<Bytes>,
-    pub flags: Vec<&'static str>,
-    /// The function in Lua's registry: a script may register more functions than `mlua` has places
-    /// for references.
-    pub callback: RegistryKey,
-}
-
-impl Running {
-    fn new(budget: ScriptBudget, host: Option<Box<dyn Host>>, rules: Rules) -> Running {
-        Running {
-            host,
-            rules,
-            random: Lrand48::default(),
-            budget,
-            instructions: 0,
-            instructions_unchecked: 0,
-            commands: 0,
-            fatal: None,
-            outcome: None,
-            panic: None,
-            is_disturbed: false,
-            reply: Reply::Nil,
-            loading: None,
-        }
-    }
-
-    /// Whether the script has no limit of time.
-    pub fn may_be_busy(&self) -> bool {
-        self.host.as_ref().is_some_and(|host| host.may_be_busy())
-    }
 }
 
 impl Vm {
@@ -236,19 +176,6 @@ impl Vm {
         }
     }
 }
-
-/// Gives access to the state of the script that is running. `act` must not run code of the script.
-pub(super) fn with_running<R>(lua: &Lua, act: impl FnOnce(&mut Running) -> R) -> R {
-    let cell = lua.app_data_ref::<RefCell<Running>>().expect(HAS_STATE);
-    act(&mut cell.borrow_mut())
-}
-
-/// The place of the state of scripts. It stays the same as long as the Lua state exists.
-pub(super) fn running_cell(lua: &Lua) -> NonNull<RefCell<Running>> {
-    NonNull::from_ref(&*lua.app_data_ref::<RefCell<Running>>().expect(HAS_STATE))
-}
-
-const HAS_STATE: &str = "set when the Lua state was made, and never replaced";
 
 /// `ERR … script: <sha or name>, on @user_script:3.`
 fn describe(name: &[u8], message: &[u8], place: Option<Place>) -> Error {

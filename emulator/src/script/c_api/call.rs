@@ -14,7 +14,7 @@ use super::{Name, bytes, create_function, guarded, make_room, pay, place_in, run
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::script::budget::{BYTES_PER_INSTRUCTION, Over, Place};
-use crate::script::vm::Running;
+use crate::script::running::Running;
 
 const NO_ARGUMENT: Error =
     Error::from_static("ERR Please specify at least one argument for this redis lib call");

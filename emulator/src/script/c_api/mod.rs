@@ -2,7 +2,7 @@
 //! `redis.call` and its relatives, and the conversion of values in both directions.
 //!
 //! This is the only module of the workspace with `unsafe` code. It does not know the rules of
-//! scripts, which are those of [`super::vm`] and [`super::budget`].
+//! scripts, which are those of [`super::vm`] and [`super::running`].
 //!
 //! # Soundness
 //!
@@ -37,19 +37,20 @@
 
 #![allow(unsafe_code, reason = "Lua's C interface; each block says why it is sound")]
 
+mod name;
 mod stack;
 mod push;
 mod read;
+mod meter;
 mod call;
 mod run;
-mod meter;
 mod lists;
 mod unpack;
 mod matches;
 mod gmatch;
 mod gsub;
-mod protect;
 mod coroutines;
+mod protect;
 #[cfg(test)]
 mod tests;
 
@@ -66,59 +67,14 @@ pub(super) use gmatch::gmatch;
 pub(super) use gsub::gsub;
 pub(super) use lists::lists;
 pub(super) use meter::{Access, Work, metered};
+use name::{FREE_UPVALUE, NAMES, Name, STATE_UPVALUE};
 pub(super) use protect::catchers;
-pub(super) use run::{Ended, Entry, Failure, Input, SandboxParts};
+pub(super) use run::{Ended, Entry, Input, SandboxParts};
 use stack::Stack;
 pub(super) use unpack::unpack;
 
 use super::budget::{Over, Place};
-use super::vm::{Running, SANDBOX_NAME, running_cell};
-
-/// A field of a table, or the text of an error, that conversions need. Each C function has all of
-/// them as upvalues, so that to push one allocates nothing.
-#[derive(Clone, Copy)]
-#[repr(i32)]
-enum Name {
-    Err,
-    Ok,
-    Double,
-    Map,
-    Set,
-    BigNumber,
-    VerbatimString,
-    Format,
-    String,
-    Source,
-    Line,
-    IgnoreErrorStatsUpdate,
-    MustEnd,
-    Keys,
-    Argv,
-}
-
-/// The texts of [`Name`], in the same order.
-const NAMES: [&str; 15] = [
-    "err",
-    "ok",
-    "double",
-    "map",
-    "set",
-    "big_number",
-    "verbatim_string",
-    "format",
-    "string",
-    "source",
-    "line",
-    "ignore_error_stats_update",
-    "the script must end",
-    "KEYS",
-    "ARGV",
-];
-
-/// The upvalue with the pointer to the script's state. The names follow it.
-const STATE_UPVALUE: c_int = 1;
-/// The first upvalue after the names.
-const FREE_UPVALUE: c_int = STATE_UPVALUE + 1 + NAMES.len() as c_int;
+use super::running::{Running, SANDBOX_NAME, running_cell};
 
 /// How many levels of the stack are searched for the line of an error.
 const LEVELS_MAX: c_int = 8;

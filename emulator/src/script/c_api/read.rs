@@ -10,7 +10,7 @@ use super::{Name, bytes};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::resp::Protocol;
-use crate::script::args::{c_string, truncate};
+use crate::script::c_values::{c_string, truncate};
 
 /// How many slots a table takes beside itself: the table of a map, a key, and its value.
 const SLOTS_OF_TABLE: c_int = 3;

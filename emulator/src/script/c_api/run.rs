@@ -16,7 +16,7 @@ use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::Host;
 use crate::script::budget::{Fatal, Place};
-use crate::script::vm::{Running, running_cell};
+use crate::script::running::{Failure, Running, running_cell};
 
 /// The way into a Lua state: runs its scripts.
 pub(in crate::script) struct Entry {
@@ -50,15 +50,6 @@ pub(in crate::script) struct Input<'a> {
     /// Whether they are the arguments of the function. Otherwise they are the globals `KEYS` and
     /// `ARGV`.
     pub are_arguments: bool,
-}
-
-/// The error of a script.
-pub(in crate::script) struct Failure {
-    pub text: Bytes,
-    /// Whether the text is the field `err` of a table.
-    pub is_table: bool,
-    /// The place that the message handler recorded.
-    pub place: Option<Place>,
 }
 
 /// The result of a script that has ended, and the host that it had.

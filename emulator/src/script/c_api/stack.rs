@@ -15,7 +15,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use mlua::ffi::{self, lua_State};
 
-use super::{Name, STATE_UPVALUE};
+use super::name::{Name, STATE_UPVALUE};
 
 /// A Lua stack and the height up to which it may be used.
 #[derive(Clone, Copy)]

@@ -6,9 +6,10 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::{STACK_SLOTS_MAX, contents};
-use crate::script::args::{Args, function, raise, raise_bare, truncate};
-use crate::script::budget::{check_size, spend_bytes, spend_values};
+use super::state::{STACK_SLOTS_MAX, contents};
+use crate::script::args::{Args, function, raise, raise_bare};
+use crate::script::c_values::truncate;
+use crate::script::spend::{check_size, spend_bytes, spend_values};
 
 /// Tables that are nested deeper are packed as nil.
 const NESTING_MAX: usize = 16;

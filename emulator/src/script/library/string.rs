@@ -6,9 +6,9 @@ use bstr::ByteSlice as _;
 use mlua::{IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::script::args::{Args, function, raise};
-use crate::script::budget::{check_size, spend, spend_bytes};
 use crate::script::c_api::gmatch;
 use crate::script::pattern::{Capture, Effort, Failure, Match, Matcher, Pattern, is_literal};
+use crate::script::spend::{check_size, spend, spend_bytes};
 
 /// The functions by name, except `gsub`.
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {

@@ -3,9 +3,10 @@
 
 use mlua::{Lua, MultiValue, Table, Value};
 
-use super::STACK_SLOTS_MAX;
-use crate::script::args::{Args, c_string, function, raise, truncate};
-use crate::script::budget::{check_size, spend_bytes, spend_values};
+use super::state::STACK_SLOTS_MAX;
+use crate::script::args::{Args, function, raise};
+use crate::script::c_values::{c_string, truncate};
+use crate::script::spend::{check_size, spend_bytes, spend_values};
 
 /// The largest number of bytes of an `i` or `I`.
 const INTEGER_BYTES_MAX: i32 = 32;

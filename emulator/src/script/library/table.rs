@@ -4,9 +4,9 @@
 use mlua::{Lua, LuaString, Table, Value};
 
 use crate::script::args::{Args, function, raise, type_name};
-use crate::script::budget::{check_size, spend, spend_bytes, spend_values};
 use crate::script::c_api::unpack;
-use crate::script::vm::with_running;
+use crate::script::running::with_running;
+use crate::script::spend::{check_size, spend, spend_bytes, spend_values};
 
 /// How many bytes count as one instruction when the garbage collector visits them.
 const COLLECTED_BYTES_PER_INSTRUCTION: usize = 8;

@@ -2,10 +2,10 @@
 
 use mlua::{Lua, Table, Value};
 
-use super::Settings;
+use super::config::Settings;
 use crate::script::args::{Args, raise};
-use crate::script::budget::spend;
-use crate::script::library::STACK_SLOTS_MAX;
+use crate::script::library::state::STACK_SLOTS_MAX;
+use crate::script::spend::spend;
 
 pub(super) fn decode(args: &Args<'_>, settings: &Settings) -> mlua::Result<Value> {
     let text = args.string(1)?;

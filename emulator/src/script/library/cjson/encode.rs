@@ -2,11 +2,11 @@
 
 use mlua::{Function, Lua, Table, Value};
 
-use super::Settings;
+use super::config::Settings;
 use crate::reply::format_significant;
 use crate::script::args::{Args, raise, type_name};
-use crate::script::budget::{check_size, spend_bytes, spend_values};
-use crate::script::library::{NEXT, STACK_SLOTS_MAX, contents};
+use crate::script::library::state::{NEXT, STACK_SLOTS_MAX, contents};
+use crate::script::spend::{check_size, spend_bytes, spend_values};
 
 pub(super) fn encode(args: &Args<'_>, settings: &Settings) -> mlua::Result<Value> {
     let mut output = Output { lua: args.lua, settings, bytes: Vec::new() };

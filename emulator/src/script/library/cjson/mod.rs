@@ -3,105 +3,22 @@
 //! Numbers, nesting, errors and the order of keys differ from those of common JSON libraries, and
 //! scripts can observe each of them. So the emulator has its own reader and writer.
 
+mod config;
 mod decode;
 mod encode;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 use mlua::{IntoLuaMulti, Lua, Table, Value};
 
-use crate::script::args::{Args, function};
-use crate::script::budget::spend;
+pub use config::Config;
+use config::{PRECISION_MAX, Settings};
 
-/// The largest number of digits of a number.
-const PRECISION_MAX: i32 = 14;
+use crate::script::args::{Args, function};
+use crate::script::spend::spend;
+
 /// How many instructions count for an instance of the library.
 const INSTRUCTIONS_PER_INSTANCE: u64 = 1000;
 const OFF_ON: &[&str] = &["off", "on"];
 const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
-
-/// The settings of one instance of the library. They persist from script to script.
-#[derive(Clone, Default)]
-pub struct Config(Arc<Shared>);
-
-#[derive(Default)]
-struct Shared {
-    settings: Mutex<Settings>,
-    /// Whether a script has changed the settings since the last [`Config::take_change`].
-    has_changed: AtomicBool,
-}
-
-/// The values of the settings.
-#[derive(Clone, Copy, PartialEq)]
-struct Settings {
-    sparse_convert: usize,
-    sparse_ratio: i32,
-    sparse_safe: i32,
-    encode_depth_max: i32,
-    decode_depth_max: i32,
-    encode_invalid: usize,
-    decode_invalid: usize,
-    keep_buffer: usize,
-    precision: i32,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sparse_convert: 0,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_depth_max: 1000,
-            decode_depth_max: 1000,
-            encode_invalid: 0,
-            decode_invalid: 1,
-            keep_buffer: 1,
-            precision: PRECISION_MAX,
-        }
-    }
-}
-
-impl Config {
-    /// Restores the defaults of Redis.
-    pub fn reset(&self) {
-        *self.lock() = Settings::default();
-    }
-
-    /// Whether the settings are the defaults of Redis.
-    pub fn is_default(&self) -> bool {
-        *self.lock() == Settings::default()
-    }
-
-    /// Whether scripts have changed the settings since the last call.
-    pub fn take_change(&self) -> bool {
-        let has_changed = self.0.has_changed.load(Ordering::Relaxed);
-        if has_changed {
-            self.0.has_changed.store(false, Ordering::Relaxed);
-        }
-        has_changed
-    }
-
-    /// The values now.
-    fn get(&self) -> Settings {
-        *self.lock()
-    }
-
-    /// Changes the values.
-    fn change<R>(&self, act: impl FnOnce(&mut Settings) -> R) -> R {
-        let mut settings = self.lock();
-        let before = *settings;
-        let outcome = act(&mut settings);
-        if *settings != before {
-            self.0.has_changed.store(true, Ordering::Relaxed);
-        }
-        outcome
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Settings> {
-        self.0.settings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
