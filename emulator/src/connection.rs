@@ -8,7 +8,6 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf as _, BytesMut};
 
-use crate::Emulator;
 use crate::client::{Closing, Slot};
 use crate::command::{self, borrow};
 use crate::config::Id;
@@ -50,11 +49,6 @@ pub(crate) struct Origin {
 }
 
 impl Connection {
-    /// Opens a connection as if a client had just connected.
-    pub fn open(emulator: &Emulator) -> Connection {
-        Connection::over(&emulator.shared)
-    }
-
     pub(crate) fn over(shared: &Arc<Shared>) -> Connection {
         Connection::from_afar(shared.clone(), &mut shared.engine(), Origin::default())
     }
@@ -305,6 +299,7 @@ impl Drop for Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Emulator;
     use crate::clock::Clock;
 
     /// The replies to `TIME` before and after a request that replies `OK`, in one batch.

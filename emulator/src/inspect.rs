@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::Emulator;
 use crate::clock::Timestamp;
+use crate::emulator::Emulator;
 use crate::engine::Snapshot;
 use crate::glob;
 use crate::keyspace::{Keyspace, Member, Text, Value};

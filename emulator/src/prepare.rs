@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-use crate::Emulator;
 use crate::client::Client;
 use crate::command;
+use crate::emulator::Emulator;
 use crate::fault::Fault;
 use crate::keyspace::{Class, Expiry, Hash, Keyspace, List, Set, Text, ValueType, ZSet};
 use crate::reply::Reply;

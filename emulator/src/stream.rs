@@ -4,13 +4,14 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::Emulator;
 use crate::connection::{self, Connection};
+use crate::shared::Shared;
 
 /// The client's end of a connection inside the process.
 pub struct Stream {
@@ -23,9 +24,9 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn open(emulator: &Emulator) -> Stream {
+    pub(crate) fn over(shared: &Arc<Shared>) -> Stream {
         Stream {
-            connection: Connection::open(emulator),
+            connection: Connection::over(shared),
             replies: BytesMut::new(),
             reader: None,
             driving: None,

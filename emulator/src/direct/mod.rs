@@ -7,7 +7,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::Emulator;
 use crate::client::{CallContext, Client, Closing, Slot};
 use crate::command;
 use crate::footprint::{Access, Footprint};
@@ -35,11 +34,7 @@ pub struct DirectConnection {
 }
 
 impl DirectConnection {
-    pub(crate) fn open(emulator: &Emulator) -> DirectConnection {
-        DirectConnection::over(emulator.shared.clone())
-    }
-
-    fn over(shared: Arc<Shared>) -> DirectConnection {
+    pub(crate) fn over(shared: Arc<Shared>) -> DirectConnection {
         let slot = shared.engine().open_client().slot;
         DirectConnection {
             shared,
@@ -123,7 +118,7 @@ impl DirectConnection {
         footprint
     }
 
-    /// Whether [`Emulator::hang_up`] has closed the connection.
+    /// Whether [`Emulator::hang_up`](crate::Emulator::hang_up) has closed the connection.
     pub fn is_hung_up(&self) -> bool {
         self.client(|client| client.is_hung_up)
     }

@@ -42,6 +42,10 @@ pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
+/// The number of databases of an emulator unless [`Emulator::with_databases`](crate::Emulator::with_databases) sets another: the
+/// default of Redis.
+pub const DATABASES: usize = 16;
+
 /// The state of one server.
 ///
 /// The caller that holds the engine runs commands; that makes them atomic. Commands get the engine
@@ -135,7 +139,7 @@ impl Engine {
     /// An empty server.
     pub fn new(clock: Clock, databases: usize) -> Engine {
         let mut config = Config::default();
-        if databases != crate::DATABASES {
+        if databases != DATABASES {
             config
                 .start_with("databases", &databases.to_string())
                 .expect("the number of databases is too large");
