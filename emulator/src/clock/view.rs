@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Timestamp;
+use super::timestamp::Timestamp;
 
 /// The allowed drift, in millionths: a clock never stands still, and runs at most a thousand times
 /// as fast.

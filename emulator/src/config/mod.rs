@@ -5,6 +5,7 @@
 //! is up to its readers. <https://redis.io/docs/latest/operate/oss_and_stack/management/config/>
 
 mod kind;
+mod parameter;
 mod table;
 
 use std::sync::{Arc, LazyLock};
@@ -15,60 +16,9 @@ use indexmap::IndexMap;
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
 
-use kind::ParameterKind;
+use parameter::Mutability;
+pub use parameter::Parameter;
 pub use table::PARAMETERS;
-
-/// One parameter.
-#[derive(Debug)]
-pub struct Parameter {
-    /// The name, as in redis.conf.
-    pub name: &'static str,
-    /// The older name.
-    pub alias: Option<&'static str>,
-    default: &'static str,
-    kind: ParameterKind,
-    access: Mutability,
-    /// Its values are not shown in logs: it is a password, for example.
-    is_secret: bool,
-}
-
-/// Whether `CONFIG SET` may change a parameter.
-#[derive(Clone, Copy, Debug)]
-enum Mutability {
-    Mutable,
-    Refused(&'static str),
-}
-
-impl Parameter {
-    const fn new(name: &'static str, default: &'static str, kind: ParameterKind) -> Parameter {
-        Parameter { name, alias: None, default, kind, access: Mutability::Mutable, is_secret: false }
-    }
-
-    const fn alias(mut self, alias: &'static str) -> Parameter {
-        self.alias = Some(alias);
-        self
-    }
-
-    const fn immutable(mut self) -> Parameter {
-        self.access = Mutability::Refused("can't set immutable config");
-        self
-    }
-
-    const fn secret(mut self) -> Parameter {
-        self.is_secret = true;
-        self
-    }
-
-    const fn protected(mut self) -> Parameter {
-        self.access = Mutability::Refused("can't set protected config");
-        self
-    }
-
-    /// All its names: the name and the older one.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.alias)
-    }
-}
 
 /// The index of a parameter in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

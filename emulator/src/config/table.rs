@@ -6,8 +6,8 @@
 //! - `DEBUG` is for tests, so inside the process `enable-debug-command` is `yes`. `lockstep serve`
 //!   starts with `no`.
 
-use super::Parameter;
 use super::kind::{self, ParameterKind};
+use super::parameter::Parameter;
 
 const INT_MAX: i128 = i32::MAX as i128;
 const UINT_MAX: i128 = u32::MAX as i128;

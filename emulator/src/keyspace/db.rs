@@ -3,11 +3,14 @@
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::dict::Dict;
+use super::encoding::{Encoding, Limits};
+use super::entry::{Content, Entry, NEVER};
+use super::event::{Class, Events};
 use super::expires::Expires;
-use super::{
-    Class, Content, Dict, Edit, Encoding, Entry, Events, Limits, Members, NEVER, Random, Text, Value,
-    ValueType, ZSet,
-};
+use super::random::Random;
+use super::text::Text;
+use super::value::{Value, ValueType};
 use crate::clock::Timestamp;
 use crate::error::{self, Error};
 use crate::footprint::{Access, Footprint};
@@ -127,59 +130,6 @@ impl<'a> Db<'a> {
     pub(super) fn ask<R>(&mut self, key: &[u8], question: impl Fn(&Entry) -> R) -> Option<R> {
         let idx = self.find_or_miss(key)?;
         Some(question(&self.dict[idx]))
-    }
-
-    /// The value of a live key as one type, to be changed in place.
-    ///
-    /// # Errors
-    /// `WRONGTYPE` if the key holds another type.
-    pub fn edit<T: ValueType>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
-        self.edit_with(key, None)
-    }
-
-    /// The value of a live key as one type, to be changed in place. If there is no such key, it is
-    /// created with an empty value.
-    ///
-    /// # Errors
-    /// `WRONGTYPE` if the key holds another type.
-    pub fn edit_or_create<T: ValueType>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
-        let edit = self.edit_with(key, Some(|| T::default().into()))?;
-        Ok(edit.expect("what is missing was created"))
-    }
-
-    fn edit_with<T: ValueType>(
-        mut self,
-        key: &[u8],
-        create: Option<fn() -> Value>,
-    ) -> Result<Option<Edit<'a, T>>, Error> {
-        let idx = match (self.access(key), create) {
-            (Some(idx), _) => idx,
-            (None, Some(empty)) => self.create(key, empty()),
-            (None, None) => return Ok(None),
-        };
-        if T::of(&self.dict[idx].value).is_none() {
-            return Err(error::WRONG_TYPE);
-        }
-        Ok(Some(Edit::at(self, idx)))
-    }
-
-    /// A sorted set, to be read and changed member by member. It is empty if there is no such key.
-    ///
-    /// # Errors
-    /// `WRONGTYPE` if the key holds another type.
-    pub fn members<'k>(mut self, key: &'k [u8]) -> Result<Members<'a, 'k>, Error> {
-        let idx = self.dict.get_index_of(key);
-        let is_whole = idx.is_some_and(|idx| !Members::are_apart(&self.dict[idx]));
-        if is_whole {
-            self.look_at(key, idx);
-        }
-        let idx = self.keep_alive(key, idx);
-        self.count(key, idx);
-        if let Some(idx) = idx {
-            self.dict.touch(idx, self.now);
-            <ZSet as ValueType>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
-        }
-        Ok(Members::at(self, key, idx, is_whole))
     }
 
     /// Creates a missing key with an empty value, and returns its index.
@@ -359,7 +309,7 @@ impl<'a> Db<'a> {
     }
 
     /// The index of a live key, for a command that needs its value.
-    fn access(&mut self, key: &[u8]) -> Option<usize> {
+    pub(super) fn access(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.find_or_miss(key)?;
         self.dict.touch(idx, self.now);
         Some(idx)
@@ -372,7 +322,7 @@ impl<'a> Db<'a> {
     }
 
     /// Records for a command that reads whether it has found the key.
-    fn count(&mut self, key: &[u8], idx: Option<usize>) {
+    pub(super) fn count(&mut self, key: &[u8], idx: Option<usize>) {
         if self.is_reading {
             match idx {
                 Some(_) => self.events.counts.hits += 1,
@@ -396,7 +346,7 @@ impl<'a> Db<'a> {
     }
 
     /// Records the read of a key.
-    fn look_at(&mut self, key: &[u8], idx: Option<usize>) {
+    pub(super) fn look_at(&mut self, key: &[u8], idx: Option<usize>) {
         let deadline = idx.and_then(|idx| self.dict[idx].deadline());
         self.footprint.key(Access::Read, self.index, key, deadline);
     }
@@ -405,7 +355,7 @@ impl<'a> Db<'a> {
     ///
     /// That removal is not recorded as a write. For every client the key was already gone, and the
     /// deadline in the footprint contains the time.
-    fn keep_alive(&mut self, key: &[u8], idx: Option<usize>) -> Option<usize> {
+    pub(super) fn keep_alive(&mut self, key: &[u8], idx: Option<usize>) -> Option<usize> {
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
             self.events.expire(self.index, key);

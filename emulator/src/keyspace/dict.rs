@@ -5,18 +5,10 @@ use std::ops::Deref;
 
 use indexmap::IndexMap;
 
-use super::{Entry, Hasher, Text};
+use super::entry::Entry;
+use super::table::{Hasher, shrunk};
+use super::text::Text;
 use crate::clock::Timestamp;
-
-/// From this capacity on, a table returns the memory that it does not need.
-const SHRINK_CAPACITY_MIN: usize = 4096;
-/// Memory is returned if fewer than one in this many places is in use.
-const SHRINK_RATIO: usize = 8;
-
-/// The capacity to which a table with this many items shrinks, if most of it is unused.
-pub(super) fn shrunk(len: usize, capacity: usize) -> Option<usize> {
-    (capacity >= SHRINK_CAPACITY_MIN && len < capacity / SHRINK_RATIO).then_some(2 * len)
-}
 
 /// Keys with their entries, in the order of insertion. A removal moves the last key into the gap.
 #[derive(Debug, Default)]

@@ -2,7 +2,12 @@
 
 use std::marker::PhantomData;
 
-use super::{Class, Db, Encoding, Random, ValueType};
+use super::db::Db;
+use super::encoding::Encoding;
+use super::event::Class;
+use super::random::Random;
+use super::value::{Value, ValueType};
+use crate::error::{self, Error};
 use crate::footprint::Access;
 
 /// A value that may be changed in place.
@@ -71,5 +76,41 @@ impl<T: ValueType> Drop for Edit<'_, T> {
         if self.get().is_empty() {
             self.db.discard(self.idx);
         }
+    }
+}
+
+impl<'a> Db<'a> {
+    /// The value of a live key as one type, to be changed in place.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another type.
+    pub fn edit<T: ValueType>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
+        self.edit_with(key, None)
+    }
+
+    /// The value of a live key as one type, to be changed in place. If there is no such key, it is
+    /// created with an empty value.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another type.
+    pub fn edit_or_create<T: ValueType>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
+        let edit = self.edit_with(key, Some(|| T::default().into()))?;
+        Ok(edit.expect("what is missing was created"))
+    }
+
+    fn edit_with<T: ValueType>(
+        mut self,
+        key: &[u8],
+        create: Option<fn() -> Value>,
+    ) -> Result<Option<Edit<'a, T>>, Error> {
+        let idx = match (self.access(key), create) {
+            (Some(idx), _) => idx,
+            (None, Some(empty)) => self.create(key, empty()),
+            (None, None) => return Ok(None),
+        };
+        if T::of(&self.dict[idx].value).is_none() {
+            return Err(error::WRONG_TYPE);
+        }
+        Ok(Some(Edit::at(self, idx)))
     }
 }

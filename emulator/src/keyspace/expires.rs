@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{Hash as _, Hasher};
 
-use super::Text;
-use super::dict::{Dict, shrunk};
+use super::dict::Dict;
+use super::table::shrunk;
+use super::text::Text;
 
 /// Below this length, the removal of outdated entries is not worth its time.
 const COMPACT_LEN_MIN: usize = 64;

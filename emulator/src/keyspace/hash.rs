@@ -3,9 +3,9 @@
 
 use indexmap::IndexMap;
 
-use super::dict::shrunk;
 use super::encoding::{Encoding, Limits, ListPack};
-use super::{Hasher, ITEM_BYTES, Text};
+use super::table::{Hasher, ITEM_BYTES, shrunk};
+use super::text::Text;
 
 /// Fields with values. If a hash has outgrown a listpack, a removal moves the last field into the
 /// gap.

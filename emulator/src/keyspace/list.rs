@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use super::ITEM_BYTES;
-use super::dict::shrunk;
 use super::node::Node;
+use super::table::{ITEM_BYTES, shrunk};
 
 /// A list. Its head is the front.
 #[derive(Clone, Debug, Default)]

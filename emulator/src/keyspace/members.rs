@@ -2,7 +2,14 @@
 
 use std::ops::Range;
 
-use super::{Class, Db, Encoding, Entry, Text, ValueType, ZSet};
+use super::db::Db;
+use super::encoding::Encoding;
+use super::entry::Entry;
+use super::event::Class;
+use super::text::Text;
+use super::value::ValueType;
+use super::zset::ZSet;
+use crate::error::{self, Error};
 use crate::footprint::{Access, Part, Place};
 
 /// A sorted set, or an empty one if the key is missing.
@@ -140,5 +147,26 @@ impl Drop for Members<'_, '_> {
         {
             self.db.discard(idx);
         }
+    }
+}
+
+impl<'a> Db<'a> {
+    /// A sorted set, to be read and changed member by member. It is empty if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another type.
+    pub fn members<'k>(mut self, key: &'k [u8]) -> Result<Members<'a, 'k>, Error> {
+        let idx = self.dict.get_index_of(key);
+        let is_whole = idx.is_some_and(|idx| !Members::are_apart(&self.dict[idx]));
+        if is_whole {
+            self.look_at(key, idx);
+        }
+        let idx = self.keep_alive(key, idx);
+        self.count(key, idx);
+        if let Some(idx) = idx {
+            self.dict.touch(idx, self.now);
+            <ZSet as ValueType>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
+        }
+        Ok(Members::at(self, key, idx, is_whole))
     }
 }

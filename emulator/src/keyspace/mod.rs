@@ -6,23 +6,25 @@
 //! key has expired if `now > deadline`. The time does not move while a command, a transaction or a
 //! script runs.
 
-mod stats;
-mod db;
-mod dict;
-mod edit;
+mod table;
+mod text;
 mod encoding;
-mod event;
-mod expires;
-mod hash;
 mod node;
 mod list;
 mod order;
-mod members;
-mod random;
 mod set;
-mod text;
-mod value;
+mod hash;
 mod zset;
+mod value;
+mod entry;
+mod dict;
+mod expires;
+mod event;
+mod random;
+mod db;
+mod edit;
+mod members;
+mod stats;
 
 pub use db::{Db, Expiry};
 pub use edit::Edit;
@@ -30,9 +32,9 @@ pub use encoding::{Encoding, Limits, ListPack};
 pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
 pub use list::List;
-pub use members::Members;
 pub use random::Random;
 pub use set::{Member, Set};
+pub(crate) use table::Hasher;
 pub use text::{Escaped, Text};
 pub use value::{Value, ValueType};
 pub use zset::ZSet;
@@ -41,35 +43,11 @@ use crate::clock::Timestamp;
 use crate::footprint::{Access, Footprint};
 
 use dict::Dict;
+use entry::Entry;
 use expires::Expires;
-
-/// A hasher with a fixed seed. The iteration order depends only on the operations before.
-pub(crate) type Hasher = foldhash::fast::FixedState;
-
-#[derive(Clone, Debug, Hash)]
-struct Entry {
-    value: Value,
-    /// The deadline in milliseconds since the Unix epoch, or [`NEVER`].
-    until: i64,
-    /// The encoding, if it does not follow from the value: Redis never returns to a more compact
-    /// one.
-    encoding: Option<Encoding>,
-    /// When a command last read the value.
-    accessed: Timestamp,
-}
-
-/// The memory of an item of a collection apart from its content, in bytes.
-const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
 /// How many keys are removed at once if nobody can notice that others are left.
 const EXPIRED_AT_ONCE_MAX: usize = 256;
-
-/// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key
-/// at once.
-const NEVER: i64 = i64::MIN;
-
-/// A value with its deadline and encoding, on its way to another key.
-pub struct Content(Entry);
 
 /// All databases of one server.
 #[derive(Debug, Default)]
@@ -290,23 +268,5 @@ impl std::hash::Hash for Keyspace {
         }
         (&self.random, self.limits).hash(state);
         self.expires.hash_settings(state);
-    }
-}
-
-impl Entry {
-    fn new(value: Value, deadline: Option<i64>, now: Timestamp) -> Entry {
-        Entry { value, until: deadline.unwrap_or(NEVER), encoding: None, accessed: now }
-    }
-
-    fn deadline(&self) -> Option<i64> {
-        (self.until != NEVER).then_some(self.until)
-    }
-
-    fn encoding(&self) -> Encoding {
-        self.encoding.unwrap_or_else(|| Encoding::of(&self.value))
-    }
-
-    fn is_expired(&self, now: Timestamp) -> bool {
-        self.until != NEVER && now.millis() > self.until
     }
 }

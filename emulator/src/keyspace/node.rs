@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::dict::shrunk;
+use super::table::shrunk;
 
 /// The largest size of a node with several elements, in bytes. It is that of Redis's nodes.
 const NODE_BYTES_MAX: usize = 8 << 10;

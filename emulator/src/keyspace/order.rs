@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ordered_float::OrderedFloat;
 
-use super::Text;
+use super::text::Text;
 
 pub(super) type Score = OrderedFloat<f64>;
 

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use indexmap::IndexSet;
 
-use super::dict::shrunk;
-use super::{Encoding, Hasher, ITEM_BYTES, Limits, Text};
+use super::encoding::{Encoding, Limits};
+use super::table::{Hasher, ITEM_BYTES, shrunk};
+use super::text::Text;
 
 /// A set.
 ///

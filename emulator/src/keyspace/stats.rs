@@ -1,10 +1,8 @@
 //! The statistics of the databases: keys, deadlines, and approximate bytes.
 
-use super::{Db, Entry, Keyspace, Text, Value};
+use super::Keyspace;
+use super::db::Db;
 use crate::footprint::Access;
-
-/// The memory of a key apart from its name and its value, in bytes.
-const KEY_BYTES: usize = size_of::<Entry>() + size_of::<Text>();
 
 /// The statistics of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,26 +56,13 @@ impl Db<'_> {
     }
 }
 
-impl Entry {
-    /// About how many bytes a key with a name of this length takes. It is known without a walk
-    /// through the value.
-    pub(super) fn memory(&self, name_bytes: usize) -> usize {
-        let value = match &self.value {
-            Value::String(text) => text.len(),
-            Value::List(list) => list.memory(),
-            Value::Set(set) => set.memory(),
-            Value::Hash(hash) => hash.memory(),
-            Value::ZSet(zset) => zset.memory(),
-        };
-        KEY_BYTES + name_bytes + value
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::super::entry::{Entry, KEY_BYTES};
+    use super::super::table::ITEM_BYTES;
+    use super::super::value::Value;
     use crate::clock::Clock;
     use crate::{Emulator, keyspace};
 
@@ -120,8 +105,7 @@ mod tests {
 
     /// The memory of an entry by a walk through its value.
     fn walk(key: &[u8], entry: &Entry) -> usize {
-        let items =
-            |lengths: Vec<usize>| lengths.iter().map(|length| keyspace::ITEM_BYTES + length).sum::<usize>();
+        let items = |lengths: Vec<usize>| lengths.iter().map(|length| ITEM_BYTES + length).sum::<usize>();
         let value = match &entry.value {
             Value::String(text) => text.len(),
             Value::List(list) => items(list.iter().map(<[u8]>::len).collect()),

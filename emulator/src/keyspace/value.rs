@@ -2,7 +2,12 @@
 
 use std::fmt;
 
-use super::{Escaped, Hash, Limits, List, Set, Text, ZSet};
+use super::encoding::{Encoding, Limits};
+use super::hash::Hash;
+use super::list::List;
+use super::set::Set;
+use super::text::{Escaped, Text};
+use super::zset::ZSet;
 use crate::reply::format_double;
 
 /// A value of any type. Most values are strings, so a `Value` is as small as a string.
@@ -121,3 +126,38 @@ fn list<T>(
     }
     f.write_str(close)
 }
+
+impl Encoding {
+    /// The encoding of a value that was just created.
+    pub fn of(value: &Value) -> Encoding {
+        match value {
+            Value::String(text) if is_integer(text) => Encoding::Int,
+            Value::String(text) => Encoding::of_text(text),
+            Value::List(_) => Encoding::QuickList,
+            Value::Set(set) => set.encoding(),
+            Value::Hash(hash) => hash.encoding(),
+            Value::ZSet(zset) => zset.encoding(),
+        }
+    }
+
+    /// Whether a value is one of the integers that every Redis server creates when it starts.
+    pub(super) fn is_shared(value: &Value) -> bool {
+        let Value::String(digits) = value else { return false };
+        crate::parse::parse_integer(digits).is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer))
+    }
+
+    /// The encoding that no longer follows from the value after an edit: a string stays raw.
+    /// Collections store their own encoding.
+    pub(super) fn after_edit(value: &Value) -> Option<Encoding> {
+        matches!(value, Value::String(_)).then_some(Encoding::Raw)
+    }
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    text.len() <= INTEGER_BYTES_MAX && crate::parse::parse_integer(text).is_some()
+}
+
+/// Redis shares the integers from 0 up to, but not including, this one.
+const SHARED_INTEGERS: i64 = 10_000;
+/// The longest string that can be an integer, in bytes.
+const INTEGER_BYTES_MAX: usize = 20;

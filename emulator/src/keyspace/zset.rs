@@ -5,10 +5,10 @@ use std::ops::Range;
 use indexmap::IndexMap;
 use ordered_float::OrderedFloat;
 
-use super::dict::shrunk;
 use super::encoding::{Encoding, Limits, ListPack};
 use super::order::{Order, Score};
-use super::{Hasher, ITEM_BYTES, Text};
+use super::table::{Hasher, ITEM_BYTES, shrunk};
+use super::text::Text;
 
 /// From this number on, many members are removed in one walk over all.
 const SWEEP_LEN_MIN: usize = 4096;
