@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 
-use super::Engine;
+use super::state::Engine;
 use crate::client::Client;
 use crate::config::Config;
 use crate::error::Error;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::{Blocked, Engine, Until};
+use super::state::{Blocked, Engine, Until};
 use crate::client::{Client, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::reply::Reply;

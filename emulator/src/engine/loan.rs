@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
-use super::{Engine, Job};
+use super::state::{Commands, Engine, Job, ScriptHost};
 use crate::busy::{Busy, Program};
 use crate::client::Client;
 use crate::config::Id;
@@ -11,26 +11,6 @@ use crate::error::Error;
 use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::script::{Host, Rules};
-
-/// Runs a command for a client, under the rules of the script that calls it.
-pub type Call = fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply;
-
-/// How the commands of a script are found and run.
-#[derive(Clone, Copy)]
-pub struct Commands {
-    /// Runs a command inside the execution of the script.
-    pub call: Call,
-    /// Whether the server has such a command.
-    pub knows: fn(&[&[u8]]) -> bool,
-}
-
-/// The engine on loan to a running script, with the client for which the script calls commands.
-#[derive(Default)]
-pub struct ScriptHost {
-    engine: Box<Engine>,
-    client: Box<Client>,
-    commands: Option<Commands>,
-}
 
 impl Engine {
     /// Lends the engine and the client to a script while the script runs.

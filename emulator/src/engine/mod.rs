@@ -1,139 +1,48 @@
 //! The state that all commands share: the data, the scripts, the clock, and the clients with their
 //! watches, blocked commands and subscriptions.
 
+mod departed;
+mod outbox;
+mod output_limit;
+mod watch;
+mod state;
+mod waiting;
 mod access;
+mod delivery;
 mod connections;
 mod loan;
-mod outbox;
 mod settings;
 mod tracking;
-mod waiting;
 mod blocked;
-mod watch;
 
 use std::hash::BuildHasher as _;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use foldhash::quality::FixedState;
 use tokio::sync::Notify;
 
-use crate::busy::Busy;
-use crate::client::{Client, Clients, Slot};
+use crate::client::{Client, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fault::Faults;
 use crate::footprint::Footprint;
 use crate::keyspace::{Event, Keyspace};
-use crate::log::Hook;
-use crate::pubsub::PubSub;
 use crate::reply::Reply;
-use crate::script::{Functions, Known, Libraries, ScriptBudget, ScriptCall, Scripts};
+use crate::script::{Known, Libraries, ScriptBudget};
 use crate::stats::Stats;
 use crate::topic::Topic;
-use crate::tracking::Tracker;
 
-pub use connections::Departed;
-pub use loan::Commands;
-use loan::ScriptHost;
-pub use outbox::Outbox;
-pub use settings::OutputLimit;
-pub use waiting::{Attempt, Blocked, Until, Waiting};
-pub use watch::Watches;
+pub use departed::Departed;
+pub use state::{Attempt, Blocked, Commands, Engine, Job, PauseMode, Until};
+use watch::Watches;
 
-/// The number of databases of an emulator unless [`Emulator::with_databases`](crate::Emulator::with_databases) sets another: the
-/// default of Redis.
-pub const DATABASES: usize = 16;
-
-/// The state of one server.
+/// The number of databases of an emulator unless [`with_databases`] sets another: the default of
+/// Redis.
 ///
-/// The caller that holds the engine runs commands; that makes them atomic. Commands get the engine
-/// in a box, so that lending it to a script moves only a pointer.
-#[derive(Default)]
-pub struct Engine {
-    /// The databases.
-    pub keyspace: Keyspace,
-    /// The settings.
-    pub config: Config,
-    /// The settings with which the server started. A reset restores them.
-    started_with: Config,
-    /// The counters of the server.
-    pub stats: Stats,
-    /// The script cache.
-    scripts: Scripts,
-    /// The libraries of functions.
-    functions: Functions,
-    /// The host of the last script, to be used again: it is large.
-    host: Option<Box<ScriptHost>>,
-    /// The running script, as other clients see it.
-    pub busy: Arc<Busy<Job>>,
-    /// Whether a script without a time limit has the engine on loan. A command that runs now runs
-    /// between two steps of that script.
-    pub is_amid_script: bool,
-    /// The connections.
-    pub clients: Clients,
-    /// The clients whose connections have closed, but which the engine has not closed yet.
-    pub departed: Arc<Departed>,
-    /// The subscribers of channels and patterns.
-    pubsub: PubSub,
-    /// The watched keys and the clients that watch them.
-    pub watches: Watches,
-    /// The blocked commands.
-    pub waiting: Waiting,
-    /// The clients that get a message when a key changes which they have read.
-    pub tracker: Tracker,
-    /// The end of `CLIENT PAUSE`, and the commands that it holds back.
-    pub pause: Option<(Timestamp, PauseMode)>,
-    /// The end of `DEBUG SLEEP`. Until then, the server seems to stand still.
-    pub asleep_until: Option<Timestamp>,
-    /// The password that `AUTH` must give. If it is empty, no password is needed.
-    pub password: Bytes,
-    /// The clients that get every command: `MONITOR`.
-    pub monitors: Vec<Slot>,
-    /// The commands that scripts have called, if they are kept.
-    pub script_calls: Option<Vec<ScriptCall>>,
-    /// Whether no caller needs the footprint of an execution.
-    pub leaves_no_footprint: bool,
-    /// The hook that gets the lines of the log.
-    pub on_log: Option<Weak<Hook>>,
-    /// The limits of unread output: first for clients without subscriptions, then for subscribers.
-    output_limits: [OutputLimit; 2],
-    /// The next time at which clients are checked for idleness and unread output.
-    client_check_at: Option<Timestamp>,
-    /// Whether memory was lacking when the command began. If so, commands that may need more memory
-    /// are refused.
-    pub lacked_memory: bool,
-    /// The faults that are to happen.
-    pub faults: Faults,
-    /// If the command `EMULATOR` is allowed: the clock at the time of the permission.
-    pub control: Option<Clock>,
-    /// The messages to clients. They are delivered when the execution is over.
-    pub outbox: Outbox,
-    clock: Clock,
-    /// The clock reading that serves all requests which run in sequence now. It is not set if the
-    /// clock may be moved between them.
-    requests_at: Option<Timestamp>,
-    /// The next wake-up: when something happens without a command. For example, a key expires or a
-    /// blocked command times out.
-    next_wake_up: Option<Timestamp>,
-    /// Notified when the next wake-up moves to an earlier time.
-    wake_up_moved: Arc<Notify>,
-    /// Notified when a client blocks.
-    client_blocked: Arc<Notify>,
-}
-
-/// A request to the engine that waits while a script has the engine.
-pub type Job = Box<dyn FnOnce(&mut Box<Engine>) + Send>;
-
-/// The commands that `CLIENT PAUSE` holds back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PauseMode {
-    /// Only commands that may write.
-    Write,
-    /// All commands.
-    All,
-}
+/// [`with_databases`]: crate::Emulator::with_databases
+pub const DATABASES: usize = 16;
 
 impl Engine {
     /// An empty server.

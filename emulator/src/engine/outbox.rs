@@ -1,8 +1,7 @@
 //! The messages to clients after a command: before, inside and after its reply, and to other
 //! clients.
 
-use super::Engine;
-use crate::client::{Client, Slot};
+use crate::client::Slot;
 use crate::reply::Reply;
 
 /// The messages of one execution. It owns the order in which each client receives them.
@@ -13,16 +12,16 @@ use crate::reply::Reply;
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// To any client, in order.
-    messages: Vec<(Slot, Reply)>,
+    pub(super) messages: Vec<(Slot, Reply)>,
     /// To the client whose command runs, each after so many parts of its reply.
-    between: Vec<(usize, Reply)>,
+    pub(super) between: Vec<(usize, Reply)>,
     /// To the client whose command runs, after its reply.
-    after: Vec<Reply>,
+    pub(super) after: Vec<Reply>,
 }
 
 /// A place among the messages of an [`Outbox`].
 #[derive(Clone, Copy, Debug)]
-pub struct Mark(usize);
+pub struct Mark(pub(super) usize);
 
 /// The messages after the reply of an outer command, while an inner one runs.
 #[derive(Debug)]
@@ -83,7 +82,7 @@ impl Outbox {
     }
 
     /// Returns the reply with the messages between its parts, and the messages that follow it.
-    fn intersperse(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
+    pub(super) fn intersperse(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
         if self.between.is_empty() { (reply, Vec::new()) } else { self.intersperse_all(reply) }
     }
 
@@ -94,75 +93,15 @@ impl Outbox {
     }
 
     /// Takes the messages to a client since the mark.
-    fn take(&mut self, slot: Slot, Mark(since): Mark) -> Vec<Reply> {
+    pub(super) fn take(&mut self, slot: Slot, Mark(since): Mark) -> Vec<Reply> {
         let own = self.messages.extract_if(since.., |(to, _)| *to == slot);
         own.map(|(_, message)| message).collect()
     }
 
     /// Drops everything that the client whose command runs would receive.
-    fn discard(&mut self, slot: Slot) {
+    pub(super) fn discard(&mut self, slot: Slot) {
         self.messages.retain(|(to, _)| *to != slot);
         self.between.clear();
         self.after.clear();
-    }
-}
-
-impl Engine {
-    /// The output to the client whose command has run: its reply and the messages that go with it.
-    pub(crate) fn post(&mut self, client: &mut Client, reply: Reply) -> Reply {
-        if !client.is_reachable() {
-            self.outbox.discard(client.slot);
-            return Reply::NOTHING;
-        }
-        let (reply, mut behind) = self.outbox.intersperse(reply);
-        let reply = client.wanted(reply);
-        match () {
-            // A blocked request has not ended yet.
-            () if client.is_blocked => {}
-            // `CLIENT CACHING` applies to the next command, so the end of a `CLIENT` command must
-            // not reset it.
-            () if client.last_command.starts_with("client|") => client.replies = client.replies.next(),
-            () => client.end_request(),
-        }
-        let Outbox { messages, after, .. } = &self.outbox;
-        if messages.is_empty() && behind.is_empty() && after.is_empty() {
-            return reply;
-        }
-        let mut all = self.outbox.take(client.slot, Mark(0));
-        all.push(reply);
-        all.append(&mut behind);
-        all.append(&mut self.outbox.after);
-        if all.len() == 1 { all.remove(0) } else { Reply::Several(all) }
-    }
-
-    /// Appends to `posted` the messages that the end of the execution sent to the same client.
-    pub(super) fn post_late(&mut self, slot: Slot, posted: Reply) -> Reply {
-        if self.outbox.messages.is_empty() {
-            return posted;
-        }
-        let mut late = self.outbox.take(slot, Mark(0));
-        let is_reachable = self.clients.get(slot).is_some_and(|client| client.is_reachable());
-        if late.is_empty() || !is_reachable {
-            return posted;
-        }
-        let mut all = if let Reply::Several(all) = posted { all } else { vec![posted] };
-        all.append(&mut late);
-        Reply::Several(all)
-    }
-
-    /// Delivers all messages to their clients.
-    pub(super) fn deliver(&mut self) {
-        if self.outbox.messages.is_empty() {
-            return;
-        }
-        for (slot, message) in std::mem::take(&mut self.outbox.messages) {
-            let Some(client) = self.clients.get(slot) else { continue };
-            let is_answer = !matches!(message, Reply::Push(_));
-            let message = client.wanted(message);
-            if is_answer {
-                client.end_request();
-            }
-            self.deliver_to(slot, message);
-        }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Engine;
+use super::output_limit::OutputLimit;
+use super::state::Engine;
 use crate::client::{Client, Closing, Slot};
 use crate::clock::Timestamp;
 use crate::config::Id;
@@ -27,29 +28,6 @@ const TIMEOUT: Id = Id::of("timeout");
 /// The unread bytes that no limit counts. Redis keeps them in a buffer of the client. It puts
 /// further bytes into blocks of at least this size.
 const OWN_BUFFER_BYTES: usize = 16 * 1024;
-
-/// The limits of unread output for one kind of client: `client-output-buffer-limit`. A limit of 0
-/// means no limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OutputLimit {
-    hard_bytes: usize,
-    soft_bytes: usize,
-    /// How long a client may have more unread bytes than the soft limit.
-    soft_secs: i64,
-}
-
-impl OutputLimit {
-    /// The limit of one class of clients, from the value of the parameter.
-    fn of(class: &str, text: &str) -> OutputLimit {
-        let mut words = text.split(' ').skip_while(|word| *word != class).skip(1);
-        let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0_u64);
-        OutputLimit {
-            hard_bytes: number() as usize,
-            soft_bytes: number() as usize,
-            soft_secs: number() as i64,
-        }
-    }
-}
 
 impl Engine {
     /// Copies settings to the places that keep their own copies. All other settings are read when

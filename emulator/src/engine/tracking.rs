@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Engine;
+use super::state::Engine;
 use crate::client::{Client, Slot};
 use crate::footprint::{Access, Resource};
 use crate::reply::Reply;

@@ -1,71 +1,11 @@
 //! Clients with a blocked command: it waits for a key, for a time, or for the end of a pause.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use indexmap::{IndexMap, IndexSet};
 
-use super::Engine;
-use crate::client::{Client, Slot};
+use super::state::{Blocked, Until, Waiting};
+use crate::client::Slot;
 use crate::clock::Timestamp;
-use crate::error::Error;
-use crate::keyspace::{Hasher, Value};
-use crate::reply::Reply;
-
-/// Tries a blocked command again, with a key that appeared or after the end of a pause. Returns
-/// `None` if the command must wait longer.
-pub type Attempt =
-    Arc<dyn Fn(&mut Box<Engine>, &mut Box<Client>, &[u8]) -> Result<Option<Reply>, Error> + Send + Sync>;
-
-/// A blocked command.
-pub struct Blocked {
-    /// The event that ends the waiting.
-    pub until: Until,
-    /// The instant at which the command times out.
-    pub deadline: Option<Timestamp>,
-    /// The reply after a timeout.
-    pub on_timeout: Reply,
-    /// The function that runs when the event may have happened.
-    pub attempt: Attempt,
-}
-
-/// The event for which a command waits.
-pub enum Until {
-    /// One of these keys of a database appears, and its value is of the right kind.
-    Key {
-        /// The index of the database.
-        db: usize,
-        /// The keys.
-        keys: Vec<Bytes>,
-        /// Whether a value is of the kind that the command waits for.
-        is_kind: fn(&Value) -> bool,
-    },
-    /// `CLIENT PAUSE` or `DEBUG SLEEP` ends.
-    Unpaused,
-    /// The deadline, at which the command arrives: a fault delayed it.
-    Arrival,
-    /// Only the deadline.
-    Deadline,
-    /// So many other clients have a blocked command, for a test that waits for them.
-    OthersBlock {
-        /// The number of clients.
-        clients: usize,
-        /// The end of the wait on the clock with which the server started, which no client moves.
-        patience: Timestamp,
-    },
-}
-
-/// All blocked commands.
-#[derive(Default)]
-pub struct Waiting {
-    blocked: IndexMap<Slot, Blocked, Hasher>,
-    /// The clients that wait for each key, in the order of arrival.
-    by_key: IndexMap<(usize, Bytes), IndexSet<Slot, Hasher>, Hasher>,
-    deadlines: BTreeSet<(Timestamp, Slot)>,
-    /// The clients that only wait until others have blocked.
-    observers: Vec<Slot>,
-}
+use crate::keyspace::Value;
 
 impl Waiting {
     /// Adds a blocked command.
