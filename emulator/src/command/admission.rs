@@ -3,7 +3,7 @@
 //! If memory is full, it refuses commands that need memory. If it has fewer replicas than it
 //! should, it refuses writes.
 
-use super::{Argv, Flag, Row, borrow, resolve, scripting};
+use super::{Argv, Flag, Row, Table, borrow, scripting};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::error::{self, Error};
@@ -15,7 +15,13 @@ const ENDS_OF_TRANSACTIONS: &[&str] = &["exec", "discard", "quit", "reset"];
 ///
 /// # Errors
 /// Redis's text, if it may not.
-pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) -> Result<(), Error> {
+pub(super) fn check(
+    table: &Table,
+    engine: &mut Engine,
+    client: &Client,
+    row: &Row,
+    argv: &Argv<'_>,
+) -> Result<(), Error> {
     if engine.is_amid_script {
         // Commands allowed during a script take no memory, and `lacked_memory` still belongs to the
         // script.
@@ -29,7 +35,7 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
     let script_flags = scripting::flags(engine, row, argv);
     let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
     let queue: Vec<&Row> = match row.name {
-        "exec" => queue.filter_map(|argv| resolve(&borrow(argv)).ok()).collect(),
+        "exec" => queue.filter_map(|argv| table.resolve(&borrow(argv)).ok()).collect(),
         _ => Vec::new(),
     };
     let has = |flag: Flag| match &script_flags {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Argv, Ctx, Flag, Outcome, Row, borrow, monitor, perform, resolve, transactions};
+use super::{Argv, Ctx, Flag, Outcome, Row, Table, borrow, monitor, perform, transactions};
 use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
@@ -44,13 +44,13 @@ pub(super) fn serve_or_wait<T: ValueType>(
             return Ok(reply);
         }
     }
-    let row = ctx.row;
+    let (row, table) = (ctx.row, ctx.table);
     let argv = own(argv);
     let until =
         Until::Key { db: ctx.client.db, keys: own(keys), is_kind: |value: &Value| T::of(value).is_some() };
     let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, key: &[u8]| {
         let argv = borrow(&argv);
-        let served = serve(&mut Ctx { engine, client, row }, &argv, key)?;
+        let served = serve(&mut Ctx { engine, client, row, table }, &argv, key)?;
         if served.is_some() {
             monitor::log_slow(engine, client, row, &argv);
         }
@@ -87,10 +87,10 @@ fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Att
 }
 
 /// Whether `CLIENT PAUSE` or `DEBUG SLEEP` delays this command.
-pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
+pub(super) fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row) -> bool {
     let ends_writing_transaction = || {
         let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
-        row.name == "exec" && queue.into_iter().any(|argv| resolve(&borrow(argv)).is_ok_and(may_write))
+        row.name == "exec" && queue.into_iter().any(|argv| table.resolve(&borrow(argv)).is_ok_and(may_write))
     };
     let concerns = match engine.pause {
         _ if engine.asleep_until.is_some() => true,
@@ -108,6 +108,7 @@ pub(super) fn may_write(row: &Row) -> bool {
 
 /// Keeps a command until it arrives, or until the pause is over.
 pub(super) fn hold_back(
+    table: &'static Table,
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     argv: &Argv<'_>,
@@ -118,7 +119,7 @@ pub(super) fn hold_back(
         // The command may have to wait again, for something else.
         engine.unblock(client.slot);
         client.is_blocked = false;
-        let reply = perform(engine, client, &borrow(&argv));
+        let reply = perform(table, engine, client, &borrow(&argv));
         Ok((!client.is_blocked).then_some(reply))
     };
     let attempt = Arc::new(attempt);

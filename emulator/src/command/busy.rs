@@ -1,6 +1,6 @@
 //! Runs commands of other clients between two steps of a long script.
 
-use super::{Argv, perform};
+use super::{Argv, Table, perform};
 use crate::client::Slot;
 use crate::engine::Engine;
 use crate::reply::Reply;
@@ -8,14 +8,14 @@ use crate::reply::Reply;
 /// Runs a command inside the execution of a script, if the command is allowed meanwhile.
 ///
 /// The time does not move on. Messages to other clients are sent when the script ends.
-pub(super) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
+pub(super) fn call(table: &'static Table, engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     // A key that is watched from now on was not changed by the earlier steps of the script.
     engine.watches.notice(&engine.keyspace);
     let outer = engine.outbox.begin_inner();
     let mut client = engine.clients.take(slot);
     client.active_at = engine.keyspace.instant();
     let failures = engine.stats.failures;
-    let reply = perform(engine, &mut client, argv);
+    let reply = perform(table, engine, &mut client, argv);
     engine.stats.served_another(failures);
     let reply = engine.post(&mut client, reply);
     engine.clients.put_back(client);

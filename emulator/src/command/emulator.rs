@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Flag::{Admin, Loading, NoMulti, NoScript, Stale};
 use super::blocking::{Wait, wait_for};
-use super::{Argv, Ctx, Outcome, Row, expect_known, is_word};
+use super::{Argv, Ctx, Outcome, Row, is_word};
 use crate::clock::{Clock, DRIFT_PPM, Timestamp};
 use crate::engine::Until;
 use crate::error::Error;
@@ -190,7 +190,7 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
             [word, name] if is_word(word, "command") => {
                 let name = String::from_utf8_lossy(name);
-                expect_known(&name)?;
+                ctx.table.expect_known(&name)?;
                 fault.command(&name)
             }
             [word, name] if is_word(word, "client") => fault.client(name.to_vec()),

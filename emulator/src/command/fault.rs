@@ -1,6 +1,6 @@
 //! Runs commands under faults.
 
-use super::{Argv, blocking, perform, transactions};
+use super::{Argv, Table, blocking, perform, transactions};
 use crate::client::{Client, Closing};
 use crate::engine::Engine;
 use crate::fault::Effect;
@@ -8,6 +8,7 @@ use crate::reply::Reply;
 
 /// Runs a command. If a fault strikes it, it runs only as far as the fault lets it.
 pub(super) fn perform_under_faults(
+    table: &'static Table,
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     argv: &Argv<'_>,
@@ -17,23 +18,23 @@ pub(super) fn perform_under_faults(
     match effect {
         Some(Effect::DropBefore) => drop_connection(engine, client),
         Some(Effect::DropAfter) => {
-            perform(engine, client, argv);
+            perform(table, engine, client, argv);
             drop_connection(engine, client)
         }
         Some(Effect::LoseReply) => {
             client.is_cut_off = true;
-            perform(engine, client, argv)
+            perform(table, engine, client, argv)
         }
         Some(Effect::Delay(span)) if client.can_wait() => {
             let arrival = engine.keyspace.instant() + span;
-            blocking::hold_back(engine, client, argv, Some(arrival))
+            blocking::hold_back(table, engine, client, argv, Some(arrival))
         }
         Some(Effect::Twice) => {
-            let first = perform(engine, client, argv);
-            if client.is_blocked { first } else { perform(engine, client, argv) }
+            let first = perform(table, engine, client, argv);
+            if client.is_blocked { first } else { perform(table, engine, client, argv) }
         }
         Some(Effect::Error(error)) => Reply::Error(transactions::refuse(engine, client, argv, error)),
-        Some(Effect::Delay(_)) | None => perform(engine, client, argv),
+        Some(Effect::Delay(_)) | None => perform(table, engine, client, argv),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod key_spec;
 mod row;
+mod table;
 mod scan;
 mod pick;
 
@@ -34,18 +35,19 @@ mod transactions;
 
 pub use key_spec::{FindKeys, KeySpec};
 pub use row::{Flag, Row};
+pub use table::Group;
+use table::{Table, resolve_under, subcommand};
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use crate::client::{CallContext, Client, ClientId, Closing, Slot};
-use crate::engine::Engine;
+use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
-use crate::keyspace::{Db, Hasher};
+use crate::keyspace::Db;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::{Rules, ScriptCall};
@@ -64,6 +66,8 @@ pub(crate) struct Ctx<'a> {
     pub client: &'a mut Box<Client>,
     /// The row of this command.
     pub row: &'static Row,
+    /// The table, for commands that find or run others.
+    pub table: &'static Table,
 }
 
 impl Ctx<'_> {
@@ -93,16 +97,6 @@ impl Ctx<'_> {
     }
 }
 
-/// A group of commands, as Redis groups them, with the ACL category that it implies.
-pub struct Group {
-    /// The name, as on <https://redis.io/docs/latest/commands/>.
-    pub name: &'static str,
-    /// The ACL category of all its commands.
-    pub category: Option<&'static str>,
-    /// The commands.
-    pub rows: &'static [Row],
-}
-
 /// Every command, by group.
 pub const GROUPS: &[Group] = &[
     Group { name: "cluster", category: None, rows: cluster::ROWS },
@@ -123,72 +117,19 @@ pub const GROUPS: &[Group] = &[
 /// writes.
 const REPLICATED_READS: &[&str] = &["publish", "spublish"];
 
-/// The length of the longest command name. A longer name is unknown in any case of letters.
-const NAME_BYTES_MAX: usize = 32;
-
-/// The commands by name, in lower case and in upper case.
-static TABLE: LazyLock<IndexMap<Vec<u8>, (&'static Row, &'static Group), Hasher>> = LazyLock::new(|| {
-    let both_cases = |row: &Row| [row.name.into(), row.name.to_ascii_uppercase().into_bytes()];
-    rows().flat_map(|(row, group)| both_cases(row).map(|name| (name, (row, group)))).collect()
-});
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(GROUPS));
 
 /// Returns the row of a command by its name, in any case.
 pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
-    // Nearly all clients write a name in one case.
-    let known = TABLE.get(name).or_else(|| {
-        let mut buffer = [0; NAME_BYTES_MAX];
-        let lower = buffer.get_mut(..name.len())?;
-        lower.copy_from_slice(name);
-        lower.make_ascii_lowercase();
-        TABLE.get(&*lower)
-    });
-    known.copied()
+    TABLE.lookup(name)
 }
 
-/// Returns the row of a command or of a subcommand such as `client|id`.
-fn lookup_full(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
-    let Some(bar) = name.iter().position(|&byte| byte == b'|') else { return lookup(name) };
-    let (row, group) = lookup(&name[..bar])?;
-    subcommand(row, &name[bar + 1..]).map(|sub| (sub, group))
-}
-
-/// All commands, without their subcommands.
-fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
-    GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)))
-}
-
-/// Returns the row that `argv` calls: that of the command or of its subcommand.
+/// Checks the name of a command or of a subcommand such as `client|id`.
 ///
 /// # Errors
-/// Redis's texts, for an unknown command or subcommand and for a wrong number of arguments.
-pub(crate) fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
-    let (row, _) = lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
-    resolve_under(row, argv)
-}
-
-fn resolve_under(row: &'static Row, argv: &Argv<'_>) -> Result<&'static Row, Error> {
-    let row = match argv.get(1) {
-        Some(name) if !row.subcommands.is_empty() => {
-            subcommand(row, name).ok_or_else(|| error::unknown_subcommand(row.name, name))?
-        }
-        _ => row,
-    };
-    if row.accepts(argv.len()) { Ok(row) } else { Err(error::wrong_arity(row.name)) }
-}
-
-/// The name of the command that `argv` calls, even if the number of its arguments is wrong.
-fn named(argv: &Argv<'_>) -> Option<&'static str> {
-    let (row, _) = lookup(argv[0])?;
-    let sub = argv.get(1).and_then(|name| subcommand(row, name));
-    let is_unknown = row.is_container() && argv.len() > 1 && sub.is_none();
-    (!is_unknown).then(|| sub.unwrap_or(row).name)
-}
-
-/// Returns a subcommand by its own name, in any case. Only `COMMAND` has both a function and
-/// subcommands.
-pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row> {
-    let own_name = |sub: &'static Row| &sub.name.as_bytes()[row.name.len() + 1..];
-    row.subcommands.iter().find(|sub| own_name(sub).eq_ignore_ascii_case(name))
+/// There is no such command.
+pub(crate) fn expect_known(name: &str) -> Result<(), Error> {
+    TABLE.expect_known(name)
 }
 
 /// Runs one command of a client and returns the reply. No other path runs one.
@@ -198,7 +139,7 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 /// that come before the reply are in the client's queue.
 pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     if engine.is_amid_script {
-        return busy::call(engine, slot, argv);
+        return busy::call(&TABLE, engine, slot, argv);
     }
     engine.execution(Some(slot), |engine| {
         let mut client = engine.clients.take(slot);
@@ -212,8 +153,8 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
             engine.use_connection();
         }
         let reply = match engine.faults.is_empty() {
-            true => perform(engine, &mut client, argv),
-            false => fault::perform_under_faults(engine, &mut client, argv),
+            true => perform(&TABLE, engine, &mut client, argv),
+            false => fault::perform_under_faults(&TABLE, engine, &mut client, argv),
         };
         let reply = engine.post(&mut client, reply);
         engine.clients.put_back(client);
@@ -221,30 +162,14 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
     })
 }
 
-/// Whether the command exists and, if it has subcommands and an argument follows, whether that
-/// subcommand exists.
-pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
-    lookup(argv[0]).is_some_and(|(row, _)| {
-        row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
-    })
-}
-
-/// Checks the name of a command or of a subcommand such as `client|id`.
-///
-/// # Errors
-/// There is no such command.
-pub(crate) fn expect_known(name: &str) -> Result<(), Error> {
-    let words: Vec<&[u8]> = name.splitn(2, '|').map(str::as_bytes).collect();
-    is_known(&words).then_some(()).ok_or_else(|| {
-        Error::new(format!(
-            "ERR there is no command '{name}'. COMMAND LIST lists all; write a subcommand as client|id"
-        ))
-    })
-}
-
 /// Refuses, delays, queues or runs one command.
-fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) -> Reply {
-    let row = match admit(engine, client, argv) {
+fn perform(
+    table: &'static Table,
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
+    argv: &Argv<'_>,
+) -> Reply {
+    let row = match admit(table, engine, client, argv) {
         Ok(row) => row,
         Err(_) if HTTP_WORDS.iter().any(|word| is_word(argv[0], word)) => {
             client.close(Closing::Now);
@@ -252,17 +177,17 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
         }
         Err(error) => {
             let error = transactions::refuse(engine, client, argv, error);
-            engine.stats.rejected(named(argv), &error);
+            engine.stats.rejected(table.named(argv), &error);
             return Reply::Error(error);
         }
     };
-    if blocking::is_paused(engine, client, row) && !is_control(engine, argv) {
-        return blocking::hold_back(engine, client, argv, None);
+    if blocking::is_paused(table, engine, client, row) && !is_control(engine, argv) {
+        return blocking::hold_back(table, engine, client, argv, None);
     }
     if client.transaction.is_some() && !transactions::runs_at_once(row) {
         return transactions::queue(client, row, argv);
     }
-    run(engine, client, row, argv)
+    run(table, engine, client, row, argv)
 }
 
 /// Words at the beginning of lines of an HTTP request, which are no commands.
@@ -271,8 +196,14 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
 const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
 /// Checks whether a command may be called at all, in Redis's order.
-fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
-    let row = if is_control(engine, argv) { resolve_under(&emulator::ROW, argv) } else { resolve(argv) }?;
+fn admit(
+    table: &Table,
+    engine: &mut Engine,
+    client: &Client,
+    argv: &Argv<'_>,
+) -> Result<&'static Row, Error> {
+    let is_control = is_control(engine, argv);
+    let row = if is_control { resolve_under(&emulator::ROW, argv) } else { table.resolve(argv) }?;
     if row.is_protected && !engine.allows_debug(client) {
         return Err(error::DEBUG_NOT_ALLOWED);
     }
@@ -282,7 +213,7 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if client.transaction.is_some() && row.has(Flag::NoMulti) {
         return Err(error::NOT_IN_MULTI);
     }
-    admission::check(engine, client, row, argv)?;
+    admission::check(table, engine, client, row, argv)?;
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
@@ -303,17 +234,34 @@ fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
     engine.control.is_some() && is_word(argv[0], emulator::ROW.name)
 }
 
+impl Commands for Table {
+    fn call(
+        &'static self,
+        engine: &mut Box<Engine>,
+        client: &mut Box<Client>,
+        argv: &[&[u8]],
+        rules: Rules,
+    ) -> Reply {
+        call_from_script(self, engine, client, argv, rules)
+    }
+
+    fn knows(&self, argv: &[&[u8]]) -> bool {
+        self.is_known(argv)
+    }
+}
+
 /// Runs one command that a script calls, inside the execution of the script.
-pub(crate) fn call_from_script(
+fn call_from_script(
+    table: &'static Table,
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Reply {
-    let reply = match admit_in_script(engine, client, argv, rules) {
-        Ok(row) => run(engine, client, row, argv),
+    let reply = match admit_in_script(table, engine, client, argv, rules) {
+        Ok(row) => run(table, engine, client, row, argv),
         Err(error) => {
-            engine.stats.rejected(named(argv), &error);
+            engine.stats.rejected(table.named(argv), &error);
             Reply::Error(error)
         }
     };
@@ -326,13 +274,14 @@ pub(crate) fn call_from_script(
 
 /// Checks whether a script may call a command, in Redis's order.
 fn admit_in_script(
+    table: &Table,
     engine: &mut Engine,
     client: &Client,
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Result<&'static Row, Error> {
-    let row = resolve(argv).map_err(|_| {
-        Error::from_static(if is_known(argv) {
+    let row = table.resolve(argv).map_err(|_| {
+        Error::from_static(if table.is_known(argv) {
             "ERR Wrong number of args calling Redis command from script"
         } else {
             "ERR Unknown Redis command called from script"
@@ -353,6 +302,7 @@ fn admit_in_script(
 }
 
 pub(crate) fn run(
+    table: &'static Table,
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     row: &'static Row,
@@ -370,7 +320,7 @@ pub(crate) fn run(
         // A script is shown before the commands that it calls.
         monitor::feed_monitors(engine, client, row, argv);
     }
-    let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
+    let reply = (row.run)(&mut Ctx { engine, client, row, table }, argv).into();
     if may_take_long(row) {
         engine.end_requests();
     }
@@ -449,7 +399,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for row in GROUPS.iter().flat_map(|group| group.rows) {
             assert!(seen.insert(row.name), "{} stands twice in the table", row.name);
-            assert!(row.name.len() <= NAME_BYTES_MAX, "{} is longer than NAME_BYTES_MAX", row.name);
+            assert!(row.name.len() <= table::NAME_BYTES_MAX, "{} is longer than NAME_BYTES_MAX", row.name);
             for sub in row.subcommands {
                 assert!(
                     sub.name.starts_with(&format!("{}|", row.name)),

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, run};
 use crate::client::{CallContext, Client, Closing, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
@@ -80,10 +80,10 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         let argv = borrow(argv);
         // Commands run after one that closes the connection, too, but the client gets no reply.
         let is_closing = ctx.client.closing != Closing::No;
-        let reply = match resolve(&argv) {
+        let reply = match ctx.table.resolve(&argv) {
             Ok(row) => {
                 let mark = ctx.engine.outbox.mark();
-                let reply = run(ctx.engine, ctx.client, row, &argv);
+                let reply = run(ctx.table, ctx.engine, ctx.client, row, &argv);
                 // Messages to the client itself stand in the middle of the array, where they arise.
                 // The length of the array does not count them.
                 ctx.engine.outbox.surround(ctx.client.slot, mark, reply)

@@ -17,7 +17,7 @@ impl Engine {
     pub(crate) fn lend(
         self: &mut Box<Self>,
         client: &mut Box<Client>,
-        commands: Commands,
+        commands: &'static dyn Commands,
         program: impl FnOnce() -> Program,
         run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
     ) -> Reply {
@@ -81,8 +81,8 @@ impl Host for ScriptHost {
 
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
         self.client.protocol = rules.protocol;
-        let Commands { call, .. } = self.commands.expect("told when the engine was lent");
-        call(&mut self.engine, &mut self.client, argv, rules)
+        let commands = self.commands.expect("told when the engine was lent");
+        commands.call(&mut self.engine, &mut self.client, argv, rules)
     }
 
     fn log(&self, level: LogLevel, text: Vec<u8>) {
@@ -90,6 +90,6 @@ impl Host for ScriptHost {
     }
 
     fn knows(&self, argv: &[&[u8]]) -> bool {
-        self.commands.is_some_and(|commands| (commands.knows)(argv))
+        self.commands.is_some_and(|commands| commands.knows(argv))
     }
 }

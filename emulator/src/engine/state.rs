@@ -174,17 +174,21 @@ pub type Attempt =
 pub struct ScriptHost {
     pub(super) engine: Box<Engine>,
     pub(super) client: Box<Client>,
-    pub(super) commands: Option<Commands>,
+    pub(super) commands: Option<&'static dyn Commands>,
 }
 
 /// How the commands of a script are found and run.
-#[derive(Clone, Copy)]
-pub struct Commands {
-    /// Runs a command inside the execution of the script.
-    pub call: Call,
-    /// Whether the server has such a command.
-    pub knows: fn(&[&[u8]]) -> bool,
-}
+pub trait Commands: Send + Sync {
+    /// Runs a command for a client, inside the execution of the script that calls it and under its
+    /// rules.
+    fn call(
+        &'static self,
+        engine: &mut Box<Engine>,
+        client: &mut Box<Client>,
+        argv: &[&[u8]],
+        rules: Rules,
+    ) -> Reply;
 
-/// Runs a command for a client, under the rules of the script that calls it.
-pub type Call = fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply;
+    /// Whether the server has such a command.
+    fn knows(&self, argv: &[&[u8]]) -> bool;
+}

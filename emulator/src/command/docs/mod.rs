@@ -7,11 +7,11 @@
 
 mod grammar;
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use indexmap::IndexMap;
 
-use super::{Argv, Ctx, Group, Outcome, Row, lookup, subcommand};
+use super::{Argv, Ctx, Group, Outcome, Row, Table, subcommand};
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
 
@@ -29,15 +29,18 @@ struct Doc {
 }
 
 /// All entries, by the names of rows.
-static DOCS: LazyLock<IndexMap<String, Doc, Hasher>> = LazyLock::new(|| {
-    let lines = include_str!("docs.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let lines: Vec<&str> = lines.collect();
-    lines.chunks(2).filter_map(|entry| parse(entry[0], entry.get(1)?)).collect()
-});
+fn docs(table: &Table) -> &'static IndexMap<String, Doc, Hasher> {
+    static DOCS: OnceLock<IndexMap<String, Doc, Hasher>> = OnceLock::new();
+    DOCS.get_or_init(|| {
+        let lines = include_str!("docs.txt").lines();
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+        lines.chunks(2).filter_map(|entry| parse(table, entry[0], entry.get(1)?)).collect()
+    })
+}
 
-fn parse(line: &'static str, facts: &'static str) -> Option<(String, Doc)> {
+fn parse(table: &Table, line: &'static str, facts: &'static str) -> Option<(String, Doc)> {
     let words: Vec<&str> = line.splitn(3, ' ').collect();
-    let row = lookup(words[0].as_bytes()).map(|(row, _)| row);
+    let row = table.lookup(words[0].as_bytes()).map(|(row, _)| row);
     let name = match (row, words.get(1)) {
         (Some(row), Some(sub)) if !row.subcommands.is_empty() => {
             subcommand(row, sub.as_bytes())?.name.to_owned()
@@ -55,19 +58,21 @@ fn parse(line: &'static str, facts: &'static str) -> Option<(String, Doc)> {
 }
 
 /// `COMMAND DOCS [command-name [command-name ...]]`
-pub(super) fn command_docs(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let named = |(row, group): (&'static Row, &'static Group)| (Reply::bulk(row.name), describe(row, group));
+pub(super) fn command_docs(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let named = |(row, group): (&'static Row, &'static Group)| {
+        (Reply::bulk(row.name), describe(ctx.table, row, group))
+    };
     if argv.len() == 2 {
-        return Ok(Reply::Map(super::rows().map(named).collect()));
+        return Ok(Reply::Map(ctx.table.rows().map(named).collect()));
     }
-    Ok(Reply::Map(argv[2..].iter().filter_map(|name| super::lookup_full(name)).map(named).collect()))
+    Ok(Reply::Map(argv[2..].iter().filter_map(|name| ctx.table.lookup_full(name)).map(named).collect()))
 }
 
-fn describe(row: &'static Row, group: &'static Group) -> Reply {
+fn describe(table: &Table, row: &'static Row, group: &'static Group) -> Reply {
     let field = |name: &str, value: Reply| (Reply::bulk(name), value);
     let text = |name: &str, text: &str| field(name, Reply::bulk(text));
     let mut fields = Vec::new();
-    if let Some(doc) = DOCS.get(row.name) {
+    if let Some(doc) = docs(table).get(row.name) {
         fields.extend([text("summary", doc.summary), text("since", doc.since), text("group", group.name)]);
         if doc.complexity != "-" {
             fields.push(text("complexity", doc.complexity));
@@ -82,7 +87,8 @@ fn describe(row: &'static Row, group: &'static Group) -> Reply {
         }
     }
     if !row.subcommands.is_empty() {
-        let subcommands = row.subcommands.iter().map(|sub| (Reply::bulk(sub.name), describe(sub, group)));
+        let subcommands =
+            row.subcommands.iter().map(|sub| (Reply::bulk(sub.name), describe(table, sub, group)));
         fields.push(field("subcommands", Reply::Map(subcommands.collect())));
     }
     Reply::Map(fields)
@@ -112,17 +118,17 @@ fn describe_argument(argument: &Argument) -> Reply {
 /// `HELP` of any command with subcommands: their arguments and their purpose.
 pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let container = ctx.row.name.split('|').next().unwrap_or_default();
-    let Some((row, _)) = lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
+    let Some((row, _)) = ctx.table.lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
     let mut lines = Vec::new();
     if !row.is_container() {
-        lines.extend(["(no subcommand)".to_owned(), indented(row.name)]);
+        lines.extend(["(no subcommand)".to_owned(), indented(ctx.table, row.name)]);
     }
     for sub in row.subcommands.iter().filter(|sub| !sub.name.ends_with("|help")) {
         let name = sub.name[container.len() + 1..].to_uppercase();
-        let grammar = DOCS.get(sub.name).map_or("", |doc| doc.grammar);
-        lines.extend([format!("{name} {grammar}").trim_end().to_owned(), indented(sub.name)]);
+        let grammar = docs(ctx.table).get(sub.name).map_or("", |doc| doc.grammar);
+        lines.extend([format!("{name} {grammar}").trim_end().to_owned(), indented(ctx.table, sub.name)]);
     }
-    lines.extend(["HELP".to_owned(), indented(ctx.row.name)]);
+    lines.extend(["HELP".to_owned(), indented(ctx.table, ctx.row.name)]);
     Ok(help_of(container, lines))
 }
 
@@ -133,20 +139,19 @@ pub(super) fn help_of(container: &str, lines: impl IntoIterator<Item = String>) 
     Reply::Array(std::iter::once(first).chain(lines).map(|line| Reply::Status(line.into())).collect())
 }
 
-fn indented(name: &str) -> String {
-    format!("    {}", DOCS.get(name).map_or("", |doc| doc.summary))
+fn indented(table: &Table, name: &str) -> String {
+    format!("    {}", docs(table).get(name).map_or("", |doc| doc.summary))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::GROUPS;
+    use super::super::TABLE;
     use super::*;
 
     #[test]
     fn every_row_has_an_entry() {
-        let rows = GROUPS.iter().flat_map(|group| group.rows);
-        for row in rows.flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
-            assert!(DOCS.contains_key(row.name), "{} is not in docs.txt", row.name);
+        for row in TABLE.rows().flat_map(|(row, _)| std::iter::once(row).chain(row.subcommands)) {
+            assert!(docs(&TABLE).contains_key(row.name), "{} is not in docs.txt", row.name);
         }
     }
 }

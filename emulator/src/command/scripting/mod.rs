@@ -3,10 +3,10 @@
 mod function;
 
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
 use crate::busy::{Program, ProgramKind};
 use crate::client::CallContext;
-use crate::engine::{Commands, Engine};
+use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::script::{self, Host, Mode, Sha};
@@ -130,8 +130,7 @@ fn lend(
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.context);
     ctx.client.context = CallContext::InScript;
     ctx.client.protocol_outside = Some(protocol);
-    let commands = Commands { call: call_from_script, knows: is_known };
-    let reply = ctx.engine.lend(ctx.client, commands, program, run);
+    let reply = ctx.engine.lend(ctx.client, ctx.table, program, run);
     (ctx.client.db, ctx.client.protocol, ctx.client.context) = (db, protocol, runs);
     ctx.client.protocol_outside = None;
     reply

@@ -2,8 +2,7 @@
 
 use super::super::Flag::{Admin, Blocking, Fast, Loading, ReadOnly, Stale, Write};
 use super::super::{
-    Argv, Ctx, FindKeys, Flag, Group, KeySpec, Outcome, Row, docs, is_word, lookup, lookup_full, rows,
-    subcommand,
+    Argv, Ctx, FindKeys, Flag, Group, KeySpec, Outcome, Row, Table, docs, is_word, subcommand,
 };
 use crate::error;
 use crate::reply::Reply;
@@ -31,24 +30,24 @@ pub(super) const COMMAND: Row = Row {
 };
 
 /// `COMMAND`
-fn command(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Array(rows().map(|(row, group)| describe(row, group)).collect()))
+fn command(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Array(ctx.table.rows().map(|(row, group)| describe(row, group)).collect()))
 }
 
 /// `COMMAND COUNT`
-fn command_count(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(rows().count()))
+fn command_count(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(ctx.table.rows().count()))
 }
 
 /// `COMMAND GETKEYS command [arg [arg ...]]`
-fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keys = keys_of(&argv[2..])?;
+fn command_getkeys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keys = keys_of(ctx.table, &argv[2..])?;
     Ok(Reply::Array(keys.into_iter().map(|(key, _)| Reply::bulk(key)).collect()))
 }
 
 /// `COMMAND GETKEYSANDFLAGS command [arg [arg ...]]`
-fn command_getkeysandflags(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keys = keys_of(&argv[2..])?.into_iter().map(|(key, flags)| {
+fn command_getkeysandflags(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keys = keys_of(ctx.table, &argv[2..])?.into_iter().map(|(key, flags)| {
         let flags = flags.iter().copied().map(Reply::status);
         Reply::Array(vec![Reply::bulk(key), Reply::Set(flags.collect())])
     });
@@ -70,8 +69,8 @@ fn effective_flags(spec: &KeySpec, called: &Argv<'_>) -> &'static [&'static str]
 type Key<'a> = (&'a [u8], &'static [&'static str]);
 
 /// Returns the keys in the arguments of a command.
-fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
-    let (row, _) = lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
+fn keys_of<'a>(table: &Table, called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
+    let (row, _) = table.lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
     let row = called.get(1).and_then(|name| subcommand(row, name)).unwrap_or(row);
     if row.keys.is_empty() {
         return Err(error::NO_KEY_ARGUMENTS);
@@ -119,12 +118,12 @@ fn command_info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     let infos = argv[2..]
         .iter()
-        .map(|name| lookup_full(name).map_or(Reply::Nil, |(row, group)| describe(row, group)));
+        .map(|name| ctx.table.lookup_full(name).map_or(Reply::Nil, |(row, group)| describe(row, group)));
     Ok(Reply::Array(infos.collect()))
 }
 
 /// `COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]`
-fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+fn command_list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     type Filter<'a> = Box<dyn Fn(&Row, &Group) -> bool + 'a>;
     let keep: Filter<'_> = match &argv[2..] {
         [] => Box::new(|_, _| true),
@@ -140,7 +139,7 @@ fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let with_subcommands = |(row, group): (&'static Row, &'static Group)| {
         std::iter::once(row).chain(row.subcommands).map(move |row| (row, group))
     };
-    let kept = rows().flat_map(with_subcommands).filter(|(row, group)| keep(row, group));
+    let kept = ctx.table.rows().flat_map(with_subcommands).filter(|(row, group)| keep(row, group));
     Ok(Reply::Array(kept.map(|(row, _)| Reply::bulk(row.name)).collect()))
 }
 

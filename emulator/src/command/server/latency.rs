@@ -1,7 +1,7 @@
 //! `LATENCY`: slow events. The time does not move while a command runs, so there are none.
 
 use super::super::Flag::{self, Admin, Loading, NoScript, Stale};
-use super::super::{Argv, Ctx, Outcome, Row, lookup_full};
+use super::super::{Argv, Ctx, Outcome, Row};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::stats::Calls;
@@ -64,7 +64,7 @@ fn histogram(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         let all = stats.commands().filter(|(_, calls)| called(calls));
         return Ok(Reply::Map(all.map(describe).collect()));
     }
-    let rows = argv[2..].iter().filter_map(|name| lookup_full(name)).flat_map(|(row, _)| {
+    let rows = argv[2..].iter().filter_map(|name| ctx.table.lookup_full(name)).flat_map(|(row, _)| {
         let subcommands = row.subcommands.iter().filter(|_| row.is_container());
         std::iter::once(row).chain(subcommands)
     });
