@@ -39,7 +39,7 @@
 //! 3. `connection` does no I/O. It decodes each request with [`resp`] and passes the arguments to
 //!    `command::call`, which runs one execution (`Engine::execution` in `engine/mod.rs`).
 //! 4. `command` strikes with a fault if a test placed one (`command/fault.rs`). It finds the row of
-//!    the command in the table of its group and checks, in one fixed order: name and arity,
+//!    the command and checks, in one fixed order (`command/perform.rs`): name and arity,
 //!    `DEBUG` protection, authentication, `MULTI`, `command/admission.rs` (memory, replicas),
 //!    pub/sub mode, `MONITOR`, busy scripts, `CLIENT PAUSE`. It queues the command after `MULTI`,
 //!    or runs the function of the row, such as that of `SET` in `command/string/set.rs`.
@@ -49,9 +49,9 @@
 //!    outbox (`engine/outbox.rs`) to the clients.
 //! 7. `resp` encodes the reply.
 //!
-//! `redis.call` of a script (`script/redis.rs`) reaches `command::call_from_script` with the engine
-//! that was lent to the script (`engine/loan.rs`). It checks the rules of scripts in place of those
-//! in step 4; step 6 comes once, after the script.
+//! `redis.call` of a script (`script/redis.rs`) reaches `command/run.rs` with the engine that was
+//! lent to the script (`engine/loan.rs`). It checks the rules of scripts in place of those in step
+//! 4; step 6 comes once, after the script.
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!

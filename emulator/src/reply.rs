@@ -233,6 +233,14 @@ fn trim_fraction(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
+/// A reply of pairs: a flat array in RESP2, an array of arrays in RESP3.
+pub(crate) fn pairs(protocol: Protocol, pairs: impl Iterator<Item = (Reply, Reply)>) -> Reply {
+    Reply::Array(match protocol {
+        Protocol::Resp2 => pairs.flat_map(<[Reply; 2]>::from).collect(),
+        Protocol::Resp3 => pairs.map(|(first, second)| Reply::Array(vec![first, second])).collect(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::format_double;

@@ -3,10 +3,11 @@
 //! If memory is full, it refuses commands that need memory. If it has fewer replicas than it
 //! should, it refuses writes.
 
-use super::{Argv, Flag, Row, Table, borrow, scripting};
+use super::{Argv, Flag, Row, Table, borrow};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::error::{self, Error};
+use crate::script;
 
 /// Commands that take no memory, and with which a transaction must be able to end.
 const ENDS_OF_TRANSACTIONS: &[&str] = &["exec", "discard", "quit", "reset"];
@@ -32,7 +33,7 @@ pub(super) fn check(
     if !engine.lacked_memory && !lacks_replicas {
         return Ok(());
     }
-    let script_flags = scripting::flags(engine, row, argv);
+    let script_flags = script_flags(engine, row, argv);
     let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
     let queue: Vec<&Row> = match row.name {
         "exec" => queue.filter_map(|argv| table.resolve(&borrow(argv)).ok()).collect(),
@@ -72,4 +73,18 @@ pub(super) fn check_in_script(engine: &mut Engine, row: &Row) -> Result<(), Erro
     }
     engine.lacked_memory &= !is_write;
     Ok(())
+}
+
+/// The flags that the called script or function declares. `None` if it declares none.
+fn script_flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
+    let (scripts, functions) = engine.peek_programs();
+    match row.name {
+        "eval" | "eval_ro" => script::flags(argv[1]),
+        "evalsha" | "evalsha_ro" => script::flags(scripts.known().get(&scripts.lookup(argv[1])?)?),
+        "fcall" | "fcall_ro" => {
+            let (library, name) = functions.lookup(argv[1])?;
+            Some(functions.libraries().get(library)?.functions.get(name)?.flags.clone())
+        }
+        _ => None,
+    }
 }

@@ -9,12 +9,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::{Argv, Ctx, Flag, Outcome, Row, Table, borrow, monitor, perform, transactions};
+use super::{Argv, Ctx, Outcome, borrow, monitor, own};
 use crate::client::Client;
 use crate::clock::Timestamp;
-use crate::engine::{Blocked, Engine, PauseMode, Until};
+use crate::engine::{Blocked, Engine, Until};
 use crate::error::{self, Error};
 use crate::keyspace::{Value, ValueType};
 use crate::long_double::LongDouble;
@@ -86,49 +84,6 @@ fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Att
     Reply::NOTHING
 }
 
-/// Whether `CLIENT PAUSE` or `DEBUG SLEEP` delays this command.
-pub(super) fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row) -> bool {
-    let ends_writing_transaction = || {
-        let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
-        row.name == "exec" && queue.into_iter().any(|argv| table.resolve(&borrow(argv)).is_ok_and(may_write))
-    };
-    let concerns = match engine.pause {
-        _ if engine.asleep_until.is_some() => true,
-        Some((_, PauseMode::All)) => true,
-        Some((_, PauseMode::Write)) => may_write(row) || ends_writing_transaction(),
-        None => false,
-    };
-    concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
-}
-
-/// Whether a command may have to be sent to replicas.
-pub(super) fn may_write(row: &Row) -> bool {
-    row.has(Flag::Write) || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
-}
-
-/// Keeps a command until it arrives, or until the pause is over.
-pub(super) fn hold_back(
-    table: &'static Table,
-    engine: &mut Box<Engine>,
-    client: &mut Box<Client>,
-    argv: &Argv<'_>,
-    arrival: Option<Timestamp>,
-) -> Reply {
-    let argv = own(argv);
-    let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, _: &[u8]| {
-        // The command may have to wait again, for something else.
-        engine.unblock(client.slot);
-        client.is_blocked = false;
-        let reply = perform(table, engine, client, &borrow(&argv));
-        Ok((!client.is_blocked).then_some(reply))
-    };
-    let attempt = Arc::new(attempt);
-    let until = if arrival.is_some() { Until::Arrival } else { Until::Unpaused };
-    let blocked = Blocked { until, deadline: arrival, on_timeout: Reply::Error(error::RESET), attempt };
-    engine.block(client, blocked);
-    Reply::NOTHING
-}
-
 /// Parses a timeout in seconds, which may have a fraction. 0 is for ever.
 pub(super) fn seconds(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
     let seconds = LongDouble::parse(arg).ok_or(error::TIMEOUT_NOT_A_FLOAT)?;
@@ -149,8 +104,4 @@ pub(super) fn millis(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>,
 fn after(ctx: &mut Ctx<'_>, millis: i64) -> Option<Timestamp> {
     let now = ctx.engine.keyspace.now();
     (millis > 0).then(|| now + std::time::Duration::from_millis(millis.unsigned_abs()))
-}
-
-fn own(argv: &Argv<'_>) -> Vec<Bytes> {
-    argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect()
 }

@@ -1,6 +1,8 @@
 //! Runs commands of other clients between two steps of a long script.
 
-use super::{Argv, Table, perform};
+use super::argv::Argv;
+use super::perform::perform;
+use super::row::Table;
 use crate::client::Slot;
 use crate::engine::Engine;
 use crate::reply::Reply;

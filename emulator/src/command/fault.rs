@@ -1,6 +1,9 @@
 //! Runs commands under faults.
 
-use super::{Argv, Table, blocking, perform, transactions};
+use super::argv::Argv;
+use super::perform::{hold_back, is_control, perform};
+use super::row::Table;
+use super::transactions;
 use crate::client::{Client, Closing};
 use crate::engine::Engine;
 use crate::fault::Effect;
@@ -13,7 +16,7 @@ pub(super) fn perform_under_faults(
     client: &mut Box<Client>,
     argv: &Argv<'_>,
 ) -> Reply {
-    let is_exempt = super::is_control(engine, argv);
+    let is_exempt = is_control(engine, argv);
     let effect = if is_exempt { None } else { engine.faults.strike(&client.name, argv) };
     match effect {
         Some(Effect::DropBefore) => drop_connection(engine, client),
@@ -27,7 +30,7 @@ pub(super) fn perform_under_faults(
         }
         Some(Effect::Delay(span)) if client.can_wait() => {
             let arrival = engine.keyspace.instant() + span;
-            blocking::hold_back(table, engine, client, argv, Some(arrival))
+            hold_back(table, engine, client, argv, Some(arrival))
         }
         Some(Effect::Twice) => {
             let first = perform(table, engine, client, argv);

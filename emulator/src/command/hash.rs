@@ -1,11 +1,11 @@
 //! Hash commands.
 
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, pairs, pick, scan};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, pick, scan};
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Hash, Text};
 use crate::long_double::LongDouble;
-use crate::reply::Reply;
+use crate::reply::{Reply, pairs};
 
 const COUNTED: &[KeySpec] = &[KeySpec::one(&["RO"])];
 const LOOKED_AT: &[KeySpec] = &[KeySpec::one(&["RO", "access"])];

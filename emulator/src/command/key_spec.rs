@@ -1,6 +1,6 @@
 //! The positions of keys in the arguments of a command.
 
-use super::Argv;
+use super::argv::Argv;
 
 /// The position of some keys of a command, and how the command uses them.
 /// <https://redis.io/docs/latest/develop/reference/key-specs/>

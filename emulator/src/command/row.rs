@@ -1,7 +1,16 @@
-//! The description of a command in the table.
+//! The types of the command table: rows, groups of rows, and the context in which the function of a
+//! row runs. They contain each other, because some functions find other rows.
 
-use super::{Argv, Ctx, KeySpec, Outcome, docs};
-use crate::error;
+use indexmap::IndexMap;
+
+use super::argv::{Argv, integer};
+use super::flag::Flag;
+use super::key_spec::KeySpec;
+use crate::client::{Client, ClientId};
+use crate::engine::Engine;
+use crate::error::{self, Error};
+use crate::keyspace::{Db, Hasher};
+use crate::reply::Reply;
 
 /// A row of the command table.
 pub struct Row {
@@ -61,11 +70,6 @@ impl Row {
             Row::new(name, -2, &[], |ctx, argv| Err(error::unknown_subcommand(ctx.row.name, argv[1])));
         row.subcommands = subcommands;
         row
-    }
-
-    /// Creates the subcommand that lists the others: `client|help`.
-    pub(crate) const fn help(name: &'static str) -> Row {
-        Row::new(name, 2, &[Flag::Loading, Flag::Stale], docs::help)
     }
 
     /// Adds keys.
@@ -128,53 +132,61 @@ const fn bits(flags: &[Flag]) -> u32 {
     }
 }
 
-/// The behaviour of a command, and where it may be called. The words are Redis's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "the words are Redis's: https://redis.io/docs/latest/commands/command/#flags"
-)]
-pub enum Flag {
-    Write,
-    ReadOnly,
-    DenyOom,
-    Admin,
-    Pubsub,
-    NoScript,
-    Loading,
-    Stale,
-    SkipMonitor,
-    SkipSlowlog,
-    Fast,
-    NoAuth,
-    Blocking,
-    NoMulti,
-    NoMandatoryKeys,
-    AllowBusy,
-    MovableKeys,
+/// A group of commands, as Redis groups them, with the ACL category that it implies.
+pub struct Group {
+    /// The name, as on <https://redis.io/docs/latest/commands/>.
+    pub name: &'static str,
+    /// The ACL category of all its commands.
+    pub category: Option<&'static str>,
+    /// The commands.
+    pub rows: &'static [Row],
 }
 
-impl Flag {
-    /// The word that `COMMAND INFO` returns.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Flag::Write => "write",
-            Flag::ReadOnly => "readonly",
-            Flag::DenyOom => "denyoom",
-            Flag::Admin => "admin",
-            Flag::Pubsub => "pubsub",
-            Flag::NoScript => "noscript",
-            Flag::Loading => "loading",
-            Flag::Stale => "stale",
-            Flag::SkipMonitor => "skip_monitor",
-            Flag::SkipSlowlog => "skip_slowlog",
-            Flag::Fast => "fast",
-            Flag::NoAuth => "no_auth",
-            Flag::Blocking => "blocking",
-            Flag::NoMulti => "no_multi",
-            Flag::NoMandatoryKeys => "no_mandatory_keys",
-            Flag::AllowBusy => "allow_busy",
-            Flag::MovableKeys => "movablekeys",
-        }
+/// The table of all commands.
+pub(crate) struct Table {
+    pub(super) groups: &'static [Group],
+    /// The commands by name, in lower case and in upper case.
+    pub(super) by_name: IndexMap<Vec<u8>, (&'static Row, &'static Group), Hasher>,
+}
+
+/// The result of a command function. Most errors are returned by `?`.
+pub(crate) type Outcome = Result<Reply, Error>;
+
+/// The context in which a command runs.
+pub(crate) struct Ctx<'a> {
+    /// The server.
+    pub engine: &'a mut Box<Engine>,
+    /// The client that called.
+    pub client: &'a mut Box<Client>,
+    /// The row of this command.
+    pub row: &'static Row,
+    /// The table, for commands that find or run others.
+    pub table: &'static Table,
+}
+
+impl Ctx<'_> {
+    /// The client's selected database.
+    pub fn db(&mut self) -> Db<'_> {
+        let db = self.engine.keyspace.db(self.client.db);
+        if self.row.has(Flag::ReadOnly) { db.reading() } else { db }
+    }
+
+    /// The number of the client's connection. No snapshot has it.
+    pub(crate) fn read_id(&mut self) -> ClientId {
+        self.engine.stats.were_read = true;
+        self.client.id
+    }
+
+    /// The client's selected database, for a command that reads more than single keys.
+    pub fn whole_db(&mut self) -> Db<'_> {
+        self.engine.keyspace.expire_rest();
+        self.db()
+    }
+
+    /// Parses an argument that is the index of a database.
+    pub(crate) fn database(&self, arg: &[u8]) -> Result<usize, Error> {
+        let index = i32::try_from(integer(arg)?).map_err(|_| error::DB_NOT_AN_INT)?;
+        let index = usize::try_from(index).ok().filter(|&index| index < self.engine.keyspace.databases());
+        index.ok_or(error::DB_OUT_OF_RANGE)
     }
 }

@@ -2,26 +2,9 @@
 
 use indexmap::IndexMap;
 
-use super::{Argv, Row};
+use super::argv::Argv;
+use super::row::{Group, Row, Table};
 use crate::error::{self, Error};
-use crate::keyspace::Hasher;
-
-/// A group of commands, as Redis groups them, with the ACL category that it implies.
-pub struct Group {
-    /// The name, as on <https://redis.io/docs/latest/commands/>.
-    pub name: &'static str,
-    /// The ACL category of all its commands.
-    pub category: Option<&'static str>,
-    /// The commands.
-    pub rows: &'static [Row],
-}
-
-/// The table of all commands.
-pub(crate) struct Table {
-    groups: &'static [Group],
-    /// The commands by name, in lower case and in upper case.
-    by_name: IndexMap<Vec<u8>, (&'static Row, &'static Group), Hasher>,
-}
 
 impl Table {
     /// The table of these groups.

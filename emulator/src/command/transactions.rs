@@ -4,7 +4,8 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, run};
+use super::run::run;
+use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word};
 use crate::client::{CallContext, Client, Closing, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};

@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use super::super::Flag::{Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Flag, Outcome, Row, blocking, integer, is_word};
-use super::{is_printable, tracking, valid_name};
+use super::name::{is_printable, valid_name};
+use super::tracking;
 use crate::client::{Client, Closing, Slot};
 use crate::clock::Timestamp;
 use crate::engine::PauseMode;

@@ -1,8 +1,9 @@
 //! Connection commands: PING, HELLO, AUTH, SELECT, RESET, …. The subcommands of CLIENT are in other
 //! files.
 
-mod client;
+mod name;
 mod tracking;
+mod client;
 
 use bytes::Bytes;
 use sha1_smol::Sha1;
@@ -14,6 +15,7 @@ use crate::client::Closing;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
+use name::valid_name;
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("ping", -1, &[Fast], ping).tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
@@ -142,14 +144,6 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     client.is_no_evict = false;
     client.is_authenticated = ctx.engine.password.is_empty();
     Ok(Reply::status("RESET"))
-}
-
-fn valid_name(name: &[u8]) -> Result<Bytes, Error> {
-    if is_printable(name) { Ok(Bytes::copy_from_slice(name)) } else { Err(error::CLIENT_NAME) }
-}
-
-fn is_printable(text: &[u8]) -> bool {
-    text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 pub(super) use tracking::remember;

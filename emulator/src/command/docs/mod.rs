@@ -11,7 +11,10 @@ use std::sync::OnceLock;
 
 use indexmap::IndexMap;
 
-use super::{Argv, Ctx, Group, Outcome, Row, Table, subcommand};
+use super::argv::Argv;
+use super::flag::Flag;
+use super::row::{Ctx, Group, Outcome, Row, Table};
+use super::table::subcommand;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
 
@@ -115,8 +118,15 @@ fn describe_argument(argument: &Argument) -> Reply {
     Reply::Map(fields)
 }
 
+impl Row {
+    /// Creates the subcommand that lists the others: `client|help`.
+    pub(crate) const fn help(name: &'static str) -> Row {
+        Row::new(name, 2, &[Flag::Loading, Flag::Stale], help)
+    }
+}
+
 /// `HELP` of any command with subcommands: their arguments and their purpose.
-pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let container = ctx.row.name.split('|').next().unwrap_or_default();
     let Some((row, _)) = ctx.table.lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
     let mut lines = Vec::new();

@@ -3,7 +3,7 @@
 use super::super::blocking::{Serve, Wait, pop_or_wait, seconds, serve_or_wait};
 use super::super::multi_pop::multi_pop_or_wait;
 use super::super::{Argv, Ctx, Outcome};
-use super::End;
+use super::end::End;
 use super::lmove::{ends, move_element};
 use super::pop::pop_with_key;
 use crate::keyspace::List;

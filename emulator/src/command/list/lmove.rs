@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::super::multi_pop::PopEnd as _;
 use super::super::{Argv, Ctx, Outcome};
+use super::end::{End, push_all};
 use super::pop::take;
-use super::{End, push_all};
 use crate::error::Error;
 use crate::keyspace::List;
 use crate::reply::Reply;

@@ -1,9 +1,10 @@
 //! List commands on elements and ranges. Searching, popping, moving and waiting have their own
 //! files.
 
+mod end;
 mod lpos;
-mod lmove;
 mod pop;
+mod lmove;
 mod blocking;
 
 use bytes::Bytes;
@@ -11,10 +12,11 @@ use bytes::Bytes;
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, index_range, integer, is_word};
 use crate::error;
-use crate::keyspace::{Class, Edit, List};
+use crate::keyspace::{Class, List};
 use crate::reply::Reply;
 
 use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
+use end::{End, push_all};
 use lmove::{lmove, rpoplpush};
 use lpos::lpos;
 use pop::{lmpop, pop};
@@ -53,61 +55,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("rpushx", -3, &[Write, DenyOom, Fast], |ctx, argv| pushx(ctx, argv, End::Tail)).keys(INSERTED),
 ];
 
-/// An end of a list. Commands call the head left.
-#[derive(Clone, Copy)]
-enum End {
-    Head,
-    Tail,
-}
-
-impl End {
-    fn push(self, list: &mut List, element: &[u8]) {
-        match self {
-            End::Head => list.push_front(element),
-            End::Tail => list.push_back(element),
-        }
-    }
-
-    /// Takes up to this many elements from this end.
-    fn take(self, list: &mut List, count: usize) -> Vec<Bytes> {
-        let (len, count) = (list.len(), count.min(list.len()));
-        let places = match self {
-            End::Head => 0..count,
-            End::Tail => len - count..len,
-        };
-        let mut taken: Vec<Bytes> = Vec::with_capacity(count);
-        taken.extend(list.range(places.clone()).map(Bytes::copy_from_slice));
-        if let End::Tail = self {
-            taken.reverse();
-        }
-        list.remove(places);
-        taken
-    }
-
-    fn peek(self, list: &List) -> Option<&[u8]> {
-        match self {
-            End::Head => list.get(0),
-            End::Tail => list.get(list.len().checked_sub(1)?),
-        }
-    }
-
-    /// The name of the event for pushed elements.
-    fn pushed(self) -> &'static str {
-        match self {
-            End::Head => "lpush",
-            End::Tail => "rpush",
-        }
-    }
-
-    /// The name of the event for popped elements.
-    fn popped(self) -> &'static str {
-        match self {
-            End::Head => "lpop",
-            End::Tail => "rpop",
-        }
-    }
-}
-
 /// `LPUSH key element [element ...]`, and RPUSH
 fn push(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
     let mut list = ctx.db().edit_or_create::<List>(argv[1])?;
@@ -120,16 +67,6 @@ fn pushx(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
     let Some(mut list) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
     list.answer();
     Ok(push_all(list, &argv[2..], end))
-}
-
-fn push_all(mut edit: Edit<'_, List>, elements: &Argv<'_>, end: End) -> Reply {
-    let list = edit.write();
-    for element in elements {
-        end.push(list, element);
-    }
-    let len = list.len();
-    edit.notify(Class::List, end.pushed());
-    Reply::count(len)
 }
 
 /// `LINDEX key index`

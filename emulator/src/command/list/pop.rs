@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::multi_pop::{PopEnd, multi_pop};
 use super::super::{Argv, Ctx, Outcome, count, is_word};
-use super::End;
+use super::end::End;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Edit, List};
 use crate::reply::Reply;

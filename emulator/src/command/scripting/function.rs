@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
-use super::{check_flush_mode, keys_and_args, kill, lend};
+use super::program::{check_flush_mode, keys_and_args, kill, lend};
 use crate::busy::{Program, ProgramKind};
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};

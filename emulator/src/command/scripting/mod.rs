@@ -1,15 +1,16 @@
 //! Scripting commands: scripts are here, functions have their own file.
 
+mod program;
 mod function;
 
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, is_word};
 use crate::busy::{Program, ProgramKind};
 use crate::client::CallContext;
-use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
-use crate::script::{self, Host, Mode, Sha};
+use crate::script::{Mode, Sha};
+use program::{check_flush_mode, keys_and_args, kill, lend};
 
 const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
@@ -85,55 +86,11 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     invoke(ctx, &sha, mode, keys, args)
 }
 
-/// The flags that the called script or function declares. `None` if it declares none.
-pub(super) fn flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
-    let (scripts, functions) = engine.peek_programs();
-    match row.name {
-        "eval" | "eval_ro" => script::flags(argv[1]),
-        "evalsha" | "evalsha_ro" => script::flags(scripts.known().get(&scripts.lookup(argv[1])?)?),
-        "fcall" | "fcall_ro" => {
-            let (library, name) = functions.lookup(argv[1])?;
-            Some(functions.libraries().get(library)?.functions.get(name)?.flags.clone())
-        }
-        _ => None,
-    }
-}
-
-fn keys_and_args<'a, 'b>(
-    argv: &'a Argv<'b>,
-    not_an_integer: &Error,
-) -> Result<(&'a Argv<'b>, &'a Argv<'b>), Error> {
-    let numkeys = integer(argv[2]).map_err(|_| not_an_integer.clone())?;
-    if numkeys > (argv.len() - 3) as i64 {
-        return Err(error::NUMKEYS_TOO_MANY);
-    }
-    let numkeys = usize::try_from(numkeys).map_err(|_| error::NUMKEYS_NEGATIVE)?;
-    Ok(argv[3..].split_at(numkeys))
-}
-
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Outcome {
     let ready = ctx.engine.take_script(sha)?;
     let reply = lend(ctx, || Program::Script, |host| ready.run(mode, keys, args, host));
     ctx.engine.put_back_script(ready);
     Ok(reply)
-}
-
-/// Lends the engine and the client to a script.
-///
-/// The script starts in the caller's database. If it selects another, the caller's database does
-/// not change.
-fn lend(
-    ctx: &mut Ctx<'_>,
-    program: impl FnOnce() -> Program,
-    run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
-) -> Reply {
-    let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.context);
-    ctx.client.context = CallContext::InScript;
-    ctx.client.protocol_outside = Some(protocol);
-    let reply = ctx.engine.lend(ctx.client, ctx.table, program, run);
-    (ctx.client.db, ctx.client.protocol, ctx.client.context) = (db, protocol, runs);
-    ctx.client.protocol_outside = None;
-    reply
 }
 
 /// `SCRIPT LOAD script`
@@ -154,14 +111,6 @@ fn script_flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-fn check_flush_mode(options: &Argv<'_>, error: &Error) -> Result<(), Error> {
-    match options {
-        [] => Ok(()),
-        [mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
-        _ => Err(error.clone()),
-    }
-}
-
 /// `SCRIPT DEBUG YES | SYNC | NO`: there is no debugger
 fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if ctx.client.context == CallContext::InTransaction {
@@ -169,10 +118,4 @@ fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     let is_mode = ["yes", "sync", "no"].iter().any(|mode| is_word(argv[2], mode));
     if is_mode { Ok(Reply::OK) } else { Err(Error::from_static("ERR Use SCRIPT DEBUG YES/SYNC/NO")) }
-}
-
-/// `SCRIPT KILL`, `FUNCTION KILL`
-fn kill(ctx: &mut Ctx<'_>, kind: ProgramKind) -> Outcome {
-    ctx.engine.busy.kill(kind)?;
-    Ok(Reply::OK)
 }

@@ -12,7 +12,8 @@ use crate::reply::Reply;
 use crate::script::sha1_hex;
 use crate::topic::Topic;
 
-use super::VERSION;
+/// The emulated version of Redis.
+pub(super) const VERSION: &str = "7.0.15";
 
 /// A section: its name, whether `INFO` shows it without arguments, and the function that writes its
 /// lines.

@@ -14,9 +14,7 @@ use super::{Argv, Ctx, Outcome, Row, integer, is_word};
 use crate::client::CallContext;
 use crate::error::{self, Error};
 use crate::reply::Reply;
-
-/// The emulated version of Redis.
-pub(super) const VERSION: &str = "7.0.15";
+use info::VERSION;
 
 pub(super) const ROWS: &[Row] = &[
     command::COMMAND,

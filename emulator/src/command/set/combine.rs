@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::super::{Argv, Ctx, Outcome, integer_within, is_word};
-use super::members;
+use super::members::members;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Expiry, Limits, Member, Set, Value, ValueType};
 use crate::reply::Reply;

@@ -1,5 +1,6 @@
 //! Set commands on members. Combinations of sets and random members have their own files.
 
+mod members;
 mod combine;
 mod random;
 
@@ -9,6 +10,7 @@ use crate::keyspace::{Class, Edit, Set};
 use crate::reply::Reply;
 
 use combine::{combined, difference, intersection, sintercard, store, union};
+use members::members;
 use random::{spop, srandmember};
 
 const ALL_LOOKED_AT: &[KeySpec] = &[KeySpec::every(1, &["RO", "access"])];
@@ -137,9 +139,4 @@ fn remove(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
         set.notify(Class::Set, "srem");
     }
     removed
-}
-
-/// All members, as most commands return them.
-fn members(set: &Set) -> Reply {
-    Reply::Set(set.iter().map(|member| Reply::Bulk(member.to_bytes())).collect())
 }

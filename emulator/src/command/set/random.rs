@@ -1,7 +1,7 @@
 //! Commands that pick random members.
 
 use super::super::{Argv, Ctx, Outcome, count, pick};
-use super::members;
+use super::members::members;
 use crate::error;
 use crate::keyspace::{Class, Edit, Set};
 use crate::reply::Reply;

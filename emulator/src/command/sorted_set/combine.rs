@@ -6,7 +6,8 @@ use ordered_float::OrderedFloat;
 use smallvec::SmallVec;
 
 use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
-use super::{members, score, store};
+use super::members::{members, store};
+use super::score;
 use crate::error::{self, Error};
 use crate::keyspace::{Hasher, Member, Set, Text, Value, ValueType, ZSet};
 use crate::reply::Reply;

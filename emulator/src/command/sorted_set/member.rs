@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::super::{Argv, Ctx, Outcome, is_word, pick, scan};
-use super::{members, score};
+use super::members::members;
+use super::score;
 use crate::error::{self, Error};
 use crate::footprint::Place;
 use crate::keyspace::{Text, ZSet};

@@ -2,6 +2,7 @@
 //! their own files.
 
 pub(super) mod score;
+mod members;
 mod bounds;
 mod range;
 mod combine;
@@ -9,13 +10,8 @@ mod pop;
 mod blocking;
 mod member;
 
-use bytes::Bytes;
-
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
-use super::{Ctx, KeySpec, Row, pairs};
-use crate::keyspace::{Class, Expiry, ZSet};
-use crate::reply::Reply;
-use crate::resp::Protocol;
+use super::{KeySpec, Row};
 
 use blocking::{bzmpop, bzpopmax, bzpopmin};
 use bounds::By;
@@ -99,33 +95,3 @@ pub(super) const ROWS: &[Row] = &[
     })
     .keys(COMBINED_STORE),
 ];
-
-/// The reply for members, with their scores if requested.
-fn members<M: Into<Bytes>>(
-    protocol: Protocol,
-    members: impl Iterator<Item = (M, f64)>,
-    with_scores: bool,
-) -> Reply {
-    if with_scores {
-        pairs(protocol, members.map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score))))
-    } else {
-        Reply::Array(members.map(|(member, _)| Reply::Bulk(member.into())).collect())
-    }
-}
-
-/// Replaces a key and its time to live, or removes the key if the sorted set is empty.
-///
-/// The event has the name of the command.
-fn store(ctx: &mut Ctx<'_>, key: &[u8], zset: ZSet) -> Reply {
-    let (len, event) = (zset.len(), ctx.row.name);
-    let mut db = ctx.db();
-    if len > 0 {
-        db.insert(key, zset.into(), Expiry::Never);
-        db.answer();
-        db.notify(Class::ZSet, event, key);
-    } else if db.remove(key) {
-        db.answer();
-        db.notify(Class::Generic, "del", key);
-    }
-    Reply::count(len)
-}

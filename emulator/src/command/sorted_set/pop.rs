@@ -1,10 +1,10 @@
 //! Commands that pop members from either end.
 
 use super::super::multi_pop::{PopEnd, multi_pop};
-use super::super::{Argv, Ctx, Outcome, count, is_word, pairs};
+use super::super::{Argv, Ctx, Outcome, count, is_word};
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Edit, Text, ZSet};
-use crate::reply::Reply;
+use crate::reply::{Reply, pairs};
 
 #[derive(Clone, Copy)]
 pub(super) enum End {

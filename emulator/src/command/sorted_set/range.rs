@@ -2,7 +2,7 @@
 
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use super::bounds::{By, Direction, Range};
-use super::{members, store};
+use super::members::{members, store};
 use crate::error::{self, Error};
 use crate::keyspace::{Text, ZSet};
 use crate::reply::Reply;

@@ -1,20 +1,22 @@
 //! String commands on whole values. Options, numbers and parts of strings have their own files.
 
+mod value;
+mod part;
 mod lcs;
 mod number;
-mod part;
 mod set;
 
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
 use super::{Argv, Ctx, FindKeys, KeySpec, Outcome, Row, integer, is_word};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Db, Expiry, Text, Value};
+use crate::keyspace::{Class, Db, Expiry, Value};
 use crate::reply::Reply;
 
 use lcs::lcs;
 use number::{add, decrby, incrbyfloat};
 use part::{append, getrange, setrange, strlen};
 use set::{expiry_option, positive_deadline, psetex, set, setex};
+use value::{get, put};
 
 const COUNTED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "update"])];
 
@@ -60,24 +62,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("strlen", 2, &[ReadOnly, Fast], strlen).keys(&[KeySpec::one(&["RO"])]),
     Row::new("substr", 4, &[ReadOnly], getrange).keys(LOOKED_AT),
 ];
-
-fn string(bytes: &[u8]) -> Value {
-    Value::String(bytes.into())
-}
-
-/// Sets a key to a string, and publishes the event.
-fn put(db: &mut Db<'_>, key: &[u8], bytes: &[u8], expiry: Expiry) {
-    db.insert(key, string(bytes), expiry);
-    db.notify(Class::String, "set", key);
-    if matches!(expiry, Expiry::At(_)) {
-        db.notify(Class::Generic, "expire", key);
-    }
-}
-
-/// `GET key`
-fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::bulk_or_nil(ctx.db().reading().lookup_as::<Text>(argv[1])?.map(Text::to_bytes)))
-}
 
 /// `GETDEL key`
 fn getdel(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {

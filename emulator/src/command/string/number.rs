@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write as _};
 
 use super::super::{Argv, Ctx, Outcome, integer};
-use super::string;
+use super::value::string;
 use crate::error;
 use crate::keyspace::{Class, Encoding, Expiry, Text};
 use crate::long_double::LongDouble;

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::super::{Argv, Ctx, Outcome, integer};
-use super::string;
+use super::value::string;
 use crate::config::Id;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Expiry, Text};

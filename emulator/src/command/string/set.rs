@@ -2,7 +2,7 @@
 
 use super::super::generic::expire::{From, Unit, deadline};
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
-use super::{get, put};
+use super::value::{get, put};
 use crate::error::{self, Error};
 use crate::keyspace::Expiry;
 use crate::reply::Reply;

@@ -1,0 +1,52 @@
+//! The common parts of the commands on scripts and of those on functions.
+
+use super::super::{Argv, Ctx, Outcome, integer, is_word};
+use crate::busy::{Program, ProgramKind};
+use crate::client::CallContext;
+use crate::error::{self, Error};
+use crate::reply::Reply;
+use crate::script::Host;
+
+pub(super) fn keys_and_args<'a, 'b>(
+    argv: &'a Argv<'b>,
+    not_an_integer: &Error,
+) -> Result<(&'a Argv<'b>, &'a Argv<'b>), Error> {
+    let numkeys = integer(argv[2]).map_err(|_| not_an_integer.clone())?;
+    if numkeys > (argv.len() - 3) as i64 {
+        return Err(error::NUMKEYS_TOO_MANY);
+    }
+    let numkeys = usize::try_from(numkeys).map_err(|_| error::NUMKEYS_NEGATIVE)?;
+    Ok(argv[3..].split_at(numkeys))
+}
+
+/// Lends the engine and the client to a script.
+///
+/// The script starts in the caller's database. If it selects another, the caller's database does
+/// not change.
+pub(super) fn lend(
+    ctx: &mut Ctx<'_>,
+    program: impl FnOnce() -> Program,
+    run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
+) -> Reply {
+    let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.context);
+    ctx.client.context = CallContext::InScript;
+    ctx.client.protocol_outside = Some(protocol);
+    let reply = ctx.engine.lend(ctx.client, ctx.table, program, run);
+    (ctx.client.db, ctx.client.protocol, ctx.client.context) = (db, protocol, runs);
+    ctx.client.protocol_outside = None;
+    reply
+}
+
+pub(super) fn check_flush_mode(options: &Argv<'_>, error: &Error) -> Result<(), Error> {
+    match options {
+        [] => Ok(()),
+        [mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
+        _ => Err(error.clone()),
+    }
+}
+
+/// `SCRIPT KILL`, `FUNCTION KILL`
+pub(super) fn kill(ctx: &mut Ctx<'_>, kind: ProgramKind) -> Outcome {
+    ctx.engine.busy.kill(kind)?;
+    Ok(Reply::OK)
+}
