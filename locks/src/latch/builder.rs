@@ -26,8 +26,15 @@ pub struct CountDownLatchBuilder {
     retry: Option<Duration>,
 }
 
+impl CountDownLatch {
+    /// The settings of the latch with this name.
+    pub fn builder(connection: Connection, name: &str) -> CountDownLatchBuilder {
+        CountDownLatchBuilder::new(connection, name)
+    }
+}
+
 impl CountDownLatchBuilder {
-    pub(super) fn new(connection: Connection, name: &str) -> CountDownLatchBuilder {
+    fn new(connection: Connection, name: &str) -> CountDownLatchBuilder {
         CountDownLatchBuilder {
             connection,
             context: Context::new(name),

@@ -97,11 +97,6 @@ struct LatchParts {
 type Look = Option<(u32, String)>;
 
 impl CountDownLatch {
-    /// The settings of the latch with this name.
-    pub fn builder(connection: Connection, name: &str) -> CountDownLatchBuilder {
-        CountDownLatchBuilder::new(connection, name)
-    }
-
     /// Sets the count if none runs, and closes the latch by that. Returns whether it did: a count
     /// runs until it is zero.
     ///

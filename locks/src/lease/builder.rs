@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Lease;
 use super::options::{LEASE, Options};
+use super::parts::LeaseParts;
 use super::protocol::Protocol;
 use super::servers::Servers;
-use super::{Lease, LeaseParts};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::env::Env;

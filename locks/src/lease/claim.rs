@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::LeaseParts;
 use super::holder::{Answer, Holder};
+use super::parts::LeaseParts;
 use super::servers::Servers;
 use crate::bell::Bell;
 use crate::counters::{Event, Span};

@@ -10,9 +10,9 @@ use tokio::time::sleep;
 #[cfg(feature = "tokio-util")]
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::LeaseParts;
 use super::claim::{Claim, Granted};
 use super::holder::Holder;
+use super::parts::LeaseParts;
 use super::term::Term;
 use crate::counters::{Event, Span};
 use crate::error::Error;

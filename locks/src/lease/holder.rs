@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
-use super::LeaseParts;
+use super::parts::LeaseParts;
 use super::servers::Servers;
 use crate::connection::Connection;
 use crate::error::{Error, Operation};

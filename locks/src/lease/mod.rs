@@ -4,6 +4,7 @@
 mod options;
 mod protocol;
 mod servers;
+mod parts;
 mod holder;
 mod quorum;
 mod claim;
@@ -18,27 +19,17 @@ pub use builder::Builder;
 pub(crate) use builder::{Details, Kind};
 use claim::{Attempt, Claim};
 pub use guard::Guard;
-use options::Options;
+use parts::LeaseParts;
 pub(crate) use protocol::{Protocol, Scripts};
 pub(crate) use servers::Servers;
 
 use crate::counters::Span;
 use crate::error::Error;
-use crate::request::Context;
 
 /// A lock with a lease, from the view of one process. Clones share it, and each grant is another
 /// holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease(Arc<LeaseParts>);
-
-/// The parts that all grants of a lock share.
-#[derive(Clone, Debug)]
-struct LeaseParts {
-    servers: Servers,
-    context: Context,
-    options: Options,
-    protocol: Protocol,
-}
 
 impl Lease {
     /// Tries once. `more` are further arguments of the scripts.

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::LeaseParts;
 use super::holder::{Answer, Holder};
+use super::parts::LeaseParts;
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
 use crate::request::Reply;

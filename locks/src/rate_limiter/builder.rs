@@ -26,8 +26,15 @@ enum Rate {
     TokenBucket { capacity: u32, refill: u32, per: Duration },
 }
 
+impl RateLimiter {
+    /// The settings of the limiter with this name.
+    pub fn builder(connection: Connection, name: &str) -> RateLimiterBuilder {
+        RateLimiterBuilder::new(connection, name)
+    }
+}
+
 impl RateLimiterBuilder {
-    pub(super) fn new(connection: Connection, name: &str) -> RateLimiterBuilder {
+    fn new(connection: Connection, name: &str) -> RateLimiterBuilder {
         RateLimiterBuilder { connection, context: Context::new(name), prefix: String::new(), rate: None }
     }
 

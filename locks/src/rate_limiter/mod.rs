@@ -102,11 +102,6 @@ impl Decision {
 }
 
 impl RateLimiter {
-    /// The settings of the limiter with this name.
-    pub fn builder(connection: Connection, name: &str) -> RateLimiterBuilder {
-        RateLimiterBuilder::new(connection, name)
-    }
-
     /// Takes a permit if there is one.
     ///
     /// # Errors
