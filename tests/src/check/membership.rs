@@ -2,8 +2,8 @@
 
 use locks::registry::FaultClass;
 
-use super::LEASE;
 use super::bounds::faults_of;
+use super::sizes::LEASE;
 use crate::replay::{SavedSchedule, Subject};
 use crate::schedule::Step;
 

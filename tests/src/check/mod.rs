@@ -1,9 +1,9 @@
 //! Checks an algorithm of the `locks` crate: the scenario of each fault class, and the verdict on
 //! each property.
 
+mod sizes;
 mod bounds;
 mod scenario;
-mod sizes;
 mod membership;
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub use bounds::{Bound, bounds, properties};
 pub use membership::{ForeignStep, match_class};
 pub use scenario::{scenario, scenario_of_lease};
 use sizes::{CLIENTS_MAX, sizes};
-pub use sizes::{Participants, terms};
+pub use sizes::{LEASE, Participants, terms};
 
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_few, explore_random};
@@ -24,8 +24,6 @@ use crate::shrink::Finding;
 use crate::sim::Recording;
 use crate::trace::Reached;
 
-/// How long a grant lasts in every scenario.
-pub const LEASE: Duration = Duration::from_secs(10);
 /// The part of the effort for three clients that bounds with fewer clients get. If replies can be
 /// late, they get all of it.
 const PART: u64 = 10;

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use locks::registry::{Ability, Algorithm, AlgorithmKind};
 
+/// How long a grant lasts in every scenario.
+pub const LEASE: Duration = Duration::from_secs(10);
+
 /// The largest number of clients in a scenario. Three clients show races that two cannot. No race
 /// has been found yet that needs four.
 pub(super) const CLIENTS_MAX: usize = 3;

@@ -25,6 +25,30 @@ pub struct GatedConnection {
     pub(super) db: i64,
 }
 
+impl Client {
+    /// A new connection to the server. Its commands run one at a time, in the order in which they
+    /// were sent.
+    ///
+    /// # Panics
+    /// A real server does not answer.
+    pub fn connection(&self) -> GatedConnection {
+        self.connection_to(0)
+    }
+
+    /// A new connection to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
+    ///
+    /// # Panics
+    /// There is no such server, or it is a real one that does not answer.
+    pub fn connection_to(&self, server: usize) -> GatedConnection {
+        self.open(server, Traffic::Requests)
+    }
+
+    pub(super) fn open(&self, server: usize, traffic: Traffic) -> GatedConnection {
+        let nth = self.0.open(server, traffic);
+        GatedConnection { live: self.0.clone(), nth, db: 0 }
+    }
+}
+
 impl GatedConnection {
     /// Runs a command that came out of a stream, as a step.
     pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {

@@ -34,6 +34,14 @@ pub struct Hold<'a> {
     pub(super) record: Option<Record>,
 }
 
+impl Client {
+    /// Marks that the client was granted `section` and is inside. To be called when the code knows
+    /// of the grant. [`Hold`] says which mark is for what.
+    pub fn hold(&self, section: &'static str) -> Hold<'_> {
+        Hold { client: self, section, since: None, record: None }
+    }
+}
+
 impl Hold<'_> {
     /// The lease counts from this time, and not from the client's last request. Use it for locks
     /// that take several commands, with [`Client::true_time`] before the first of them.

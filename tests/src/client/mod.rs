@@ -16,7 +16,7 @@ use locks::{Env, Source};
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 
-use crate::live::{Act, LiveClient, OperationId, Traffic};
+use crate::live::{Act, LiveClient, OperationId};
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
 #[derive(Clone)]
@@ -32,28 +32,6 @@ impl Client {
     /// takes its lease from here, or if both take it from one constant, they cannot differ.
     pub fn lease(&self) -> Duration {
         self.0.terms().lease_of(self.0.actor)
-    }
-
-    /// A new connection to the server. Its commands run one at a time, in the order in which they
-    /// were sent.
-    ///
-    /// # Panics
-    /// A real server does not answer.
-    pub fn connection(&self) -> GatedConnection {
-        self.connection_to(0)
-    }
-
-    /// A new connection to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
-    ///
-    /// # Panics
-    /// There is no such server, or it is a real one that does not answer.
-    pub fn connection_to(&self, server: usize) -> GatedConnection {
-        self.open(server, Traffic::Requests)
-    }
-
-    fn open(&self, server: usize, traffic: Traffic) -> GatedConnection {
-        let nth = self.0.open(server, traffic);
-        GatedConnection { live: self.0.clone(), nth, db: 0 }
     }
 
     /// The number of servers: [`Scenario::servers`](crate::Scenario::servers).
@@ -124,12 +102,6 @@ impl Client {
     /// was the client's last command, whose reply may have been late.
     pub fn accepted(&self, resource: &'static str, token: i64) {
         self.0.note(Act::Accept { resource, token });
-    }
-
-    /// Marks that the client was granted `section` and is inside. To be called when the code knows
-    /// of the grant. [`Hold`] says which mark is for what.
-    pub fn hold(&self, section: &'static str) -> Hold<'_> {
-        Hold { client: self, section, since: None, record: None }
     }
 }
 

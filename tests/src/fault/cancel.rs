@@ -1,9 +1,8 @@
 //! Operations that are dropped while they wait, as a `select!` or a timeout does.
 
-use super::{
-    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
-    no_amount,
-};
+use super::budget::Budget;
+use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const CANCEL: FaultRow = FaultRow {
     word: "cancel",

@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use super::{Budget, Description, Effect, Effects, Fault, FaultRow, TargetKind, Unit};
+use super::budget::Budget;
+use super::row::{Description, Effect, Effects, Fault, FaultRow, Unit};
+use super::target::TargetKind;
 
 pub(super) const SKEW: FaultRow = FaultRow {
     word: "skew",

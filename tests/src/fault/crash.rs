@@ -1,10 +1,9 @@
 //! Clients that end between any two of their steps, or before the reply to a command arrives. Their
 //! grants stay on the servers.
 
-use super::{
-    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
-    no_amount,
-};
+use super::budget::Budget;
+use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const CRASH: FaultRow = FaultRow {
     word: "crash",

@@ -1,10 +1,9 @@
 //! Requests that run after their clients have stopped waiting, as after the response timeout of
 //! redis-rs.
 
-use super::{
-    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
-    no_amount,
-};
+use super::budget::Budget;
+use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const DELAY: FaultRow = FaultRow {
     word: "delay",

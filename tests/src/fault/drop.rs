@@ -1,9 +1,8 @@
 //! Connections that break. The client's next request goes over a new connection.
 
-use super::{
-    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
-    no_amount,
-};
+use super::budget::Budget;
+use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const DROP_BEFORE: FaultRow = FaultRow {
     word: "drop-before",

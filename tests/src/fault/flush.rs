@@ -1,6 +1,8 @@
 //! Servers that lose their scripts, as after `SCRIPT FLUSH`.
 
-use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit, no_amount};
+use super::budget::Budget;
+use super::row::{Description, Effect, FaultRow, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const FLUSH: FaultRow = FaultRow {
     word: "flush",

@@ -1,10 +1,9 @@
 //! Messages that are lost on their way. A reply that arrives after the client's timeout counts as
 //! lost, too.
 
-use super::{
-    Budget, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, TargetKind, Unit,
-    no_amount,
-};
+use super::budget::Budget;
+use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::target::TargetKind;
 
 pub(super) const LOSE_REQUEST: FaultRow = FaultRow {
     word: "lose-request",

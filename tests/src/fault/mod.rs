@@ -3,6 +3,8 @@
 
 mod target;
 mod budget;
+mod row;
+mod restart;
 mod clock;
 mod lost;
 mod drop;
@@ -10,7 +12,6 @@ mod delay;
 mod cancel;
 mod crash;
 mod pause;
-mod restart;
 mod reload;
 mod flush;
 
@@ -19,183 +20,12 @@ use std::fmt;
 pub use budget::{Budget, Faults};
 #[cfg(feature = "proptest")]
 pub(crate) use budget::{FIELDS, Value};
+pub(crate) use row::{Delivery, Description, Effect, Effects, FaultRow, RequestFault, RequestOutcome, Unit};
+pub use row::{Fault, FaultKind};
 pub use target::Target;
 pub(crate) use target::{SERVERS_MAX, TargetKind};
 
 use crate::actor::Actor;
-
-/// A fault as a step of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fault {
-    /// The target of the fault.
-    pub target: Target,
-    /// The kind of the fault.
-    pub kind: FaultKind,
-    /// By how much a clock is wrong, or how many writes are lost; zero for a fault without a
-    /// number.
-    pub amount: i64,
-}
-
-macro_rules! faults {
-    ($($kind:ident = $row:path,)+) => {
-        /// The kinds of faults.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum FaultKind {
-            $(#[doc = concat!("`", stringify!($row), "`")] $kind,)+
-        }
-
-        impl FaultKind {
-            /// All kinds, in the order in which they are tried.
-            pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
-
-            pub(crate) fn row(self) -> &'static FaultRow {
-                match self {
-                    $(FaultKind::$kind => &$row,)+
-                }
-            }
-        }
-    };
-}
-
-faults! {
-    Skew = clock::SKEW,
-    Drift = clock::DRIFT,
-    ServerSkew = clock::SERVER_SKEW,
-    ServerDrift = clock::SERVER_DRIFT,
-    LoseRequest = lost::LOSE_REQUEST,
-    LoseReply = lost::LOSE_REPLY,
-    Resend = lost::RESEND,
-    DropBefore = drop::DROP_BEFORE,
-    DropAfter = drop::DROP_AFTER,
-    Delay = delay::DELAY,
-    CancelAfter = cancel::CANCEL_AFTER,
-    Cancel = cancel::CANCEL,
-    Crash = crash::CRASH,
-    CrashAfter = crash::CRASH_AFTER,
-    Pause = pause::PAUSE,
-    Jump = clock::JUMP,
-    ServerJump = clock::SERVER_JUMP,
-    Restart = restart::RESTART,
-    Reload = reload::RELOAD,
-    Flush = flush::FLUSH,
-}
-
-/// Everything that the harness needs to know about a fault.
-pub(crate) struct FaultRow {
-    /// The first word of the fault in the text of a schedule. A fault of clients and one of servers
-    /// may share a word.
-    pub(crate) word: &'static str,
-    /// A short description of the fault.
-    pub(crate) summary: &'static str,
-    pub(crate) target: TargetKind,
-    /// The fault strikes only requests of an operation that can be cancelled.
-    pub(crate) needs_operation: bool,
-    pub(crate) unit: Unit,
-    /// The methods of [`Faults`] that enable the fault, or set its details.
-    pub(crate) set_by: &'static [&'static str],
-    /// The budget that the fault uses. `None` if it holds from the start.
-    pub(crate) budget: Option<Budget>,
-    /// The fault can happen while less than this is spent of its budget. Zero if it cannot happen
-    /// at all.
-    pub(crate) limit: fn(&Faults) -> u32,
-    /// The amounts with which the fault can happen.
-    pub(crate) amounts: fn(&Faults) -> Vec<i64>,
-    pub(crate) effect: Effect,
-    /// The description of the fault for a timeline. If the fault strikes a request, the text is
-    /// that of the request.
-    pub(crate) describe: fn(Fault, &str) -> Description,
-}
-
-/// The unit of a fault's number, and its notation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// No number.
-    None,
-    /// `+5ms`
-    Millis,
-    /// `-200ppm`
-    Ppm,
-    /// `-2`, or nothing for zero
-    Writes,
-}
-
-/// The effect of a fault.
-#[derive(Clone, Copy)]
-pub(crate) enum Effect {
-    /// The fault replaces the normal run and reply of a request.
-    Request(RequestFault),
-    /// The fault changes the execution. The function returns the fault as it happened.
-    Act(fn(&mut dyn Effects, Fault) -> Fault),
-    /// Time moves, and the client stands still.
-    Pause,
-}
-
-/// How a request is handled instead of the normal run and reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RequestFault {
-    pub(crate) delivery: Delivery,
-    pub(crate) outcome: RequestOutcome,
-    /// The fault can also strike a message of a subscription.
-    pub(crate) strikes_messages: bool,
-}
-
-/// Whether and when a request reaches the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Delivery {
-    Never,
-    Now,
-    Later,
-}
-
-/// The result that the client gets instead of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequestOutcome {
-    /// A timeout error.
-    TimedOut,
-    /// A broken-pipe error. A command that waits on the server stops waiting.
-    Disconnected,
-    /// The reply to an equal request, which waits to be sent again.
-    Resent,
-    /// Nothing: the operation of the request is cancelled. A command that waits on the server stops
-    /// waiting.
-    Cancelled,
-    /// Nothing: the client has crashed. A command that waits on the server stops waiting.
-    Crashed,
-}
-
-/// The effects of faults on an execution.
-pub(crate) trait Effects {
-    /// Ends the client.
-    fn crash(&mut self, actor: Actor);
-    /// Cancels the latest operation of the client that can be cancelled.
-    fn cancel(&mut self, actor: Actor);
-    /// Moves a clock by `by_ms` milliseconds. If that is negative, the clock goes back.
-    fn shift_clock(&mut self, target: Target, by_ms: i64);
-    /// Makes a clock too fast by `ppm` millionths, or too slow if that is negative.
-    fn drift_clock(&mut self, target: Target, ppm: i64);
-    /// Makes a server close its subscribed and blocked connections. If restarts take time, it also
-    /// refuses requests meanwhile.
-    fn stop_server(&mut self, server: usize);
-    /// Makes a server run commands that no client sent.
-    fn execute(&mut self, server: usize, commands: &[&str]);
-    /// Makes a server lose up to `count` of its last writes. Returns how many it lost.
-    fn lose_writes(&mut self, server: usize, count: usize) -> usize;
-    /// Begins the log of a server. `lose_writes` cannot lose what the server holds now.
-    fn begin_log(&mut self, server: usize);
-}
-
-/// The description of a fault in a timeline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Description {
-    /// The step of the fault, as an action of its client.
-    OfClient(String),
-    /// The step of the fault, as the end of its client.
-    EndOfClient(String),
-    /// The step of the fault, as an event outside of all clients.
-    Outside(String),
-    /// A remark on the command in the step of the fault.
-    Remark(String),
-}
 
 impl Fault {
     /// A fault without a number.
@@ -227,11 +57,6 @@ impl Fault {
         }
     }
 
-    /// The name of the client, without its connection.
-    fn client(self) -> String {
-        self.target.actor().map_or_else(String::new, |actor| actor.to_string())
-    }
-
     /// By how many milliseconds a clock is wrong; `None` for other units.
     pub(crate) fn millis(self) -> Option<i64> {
         (self.kind.row().unit == Unit::Millis).then_some(self.amount)
@@ -251,6 +76,31 @@ impl Fault {
 }
 
 impl FaultKind {
+    pub(crate) fn row(self) -> &'static FaultRow {
+        match self {
+            FaultKind::Skew => &clock::SKEW,
+            FaultKind::Drift => &clock::DRIFT,
+            FaultKind::ServerSkew => &clock::SERVER_SKEW,
+            FaultKind::ServerDrift => &clock::SERVER_DRIFT,
+            FaultKind::LoseRequest => &lost::LOSE_REQUEST,
+            FaultKind::LoseReply => &lost::LOSE_REPLY,
+            FaultKind::Resend => &lost::RESEND,
+            FaultKind::DropBefore => &drop::DROP_BEFORE,
+            FaultKind::DropAfter => &drop::DROP_AFTER,
+            FaultKind::Delay => &delay::DELAY,
+            FaultKind::CancelAfter => &cancel::CANCEL_AFTER,
+            FaultKind::Cancel => &cancel::CANCEL,
+            FaultKind::Crash => &crash::CRASH,
+            FaultKind::CrashAfter => &crash::CRASH_AFTER,
+            FaultKind::Pause => &pause::PAUSE,
+            FaultKind::Jump => &clock::JUMP,
+            FaultKind::ServerJump => &clock::SERVER_JUMP,
+            FaultKind::Restart => &restart::RESTART,
+            FaultKind::Reload => &reload::RELOAD,
+            FaultKind::Flush => &flush::FLUSH,
+        }
+    }
+
     /// The word of the fault in a schedule. A fault of clients and one of servers may share a word.
     pub fn word(self) -> &'static str {
         self.row().word
@@ -313,9 +163,4 @@ pub(crate) fn parse_millis(word: &str) -> Option<i64> {
             _ => None,
         },
     }
-}
-
-/// The amounts of a fault without a number.
-fn no_amount(_: &Faults) -> Vec<i64> {
-    vec![0]
 }

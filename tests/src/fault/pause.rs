@@ -1,6 +1,8 @@
 //! A whole process that stands still: while time moves it notices no reply and no timer.
 
-use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit};
+use super::budget::Budget;
+use super::row::{Description, Effect, FaultRow, Unit};
+use super::target::TargetKind;
 
 pub(super) const PAUSE: FaultRow = FaultRow {
     word: "pause",

@@ -1,6 +1,8 @@
 //! Restarts of servers with persistence: scripts are lost, and the last writes may be lost.
 
-use super::{Budget, Description, Effect, Fault, FaultRow, TargetKind, Unit};
+use super::budget::Budget;
+use super::row::{Description, Effect, Fault, FaultRow, Unit};
+use super::target::TargetKind;
 
 pub(super) const RELOAD: FaultRow = FaultRow {
     word: "reload",

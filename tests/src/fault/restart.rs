@@ -1,6 +1,8 @@
 //! Restarts of servers without persistence: all data and scripts are lost.
 
-use super::{Budget, Description, Effect, FaultRow, TargetKind, Unit, no_amount};
+use super::budget::Budget;
+use super::row::{Description, Effect, FaultRow, Unit, no_amount};
+use super::target::TargetKind;
 
 /// The budget of faults that strike servers and their data.
 pub(super) const BUDGET: Budget = Budget("restarts");

@@ -2,7 +2,8 @@
 
 use emulator::Timestamp;
 
-use super::{Call, Lint, Usage};
+use super::habit::Lint;
+use super::usage::{Call, Usage};
 
 pub(super) const LINT: Lint = Lint {
     name: "client-time",

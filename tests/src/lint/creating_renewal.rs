@@ -1,6 +1,7 @@
 //! Renewals that make a grant which has ended.
 
-use super::{Lint, Usage};
+use super::habit::Lint;
+use super::usage::Usage;
 
 pub(super) const LINT: Lint = Lint {
     name: "creating-renewal",

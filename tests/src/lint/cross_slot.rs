@@ -1,7 +1,7 @@
 //! Requests that need keys of several nodes of a cluster.
 
-use super::usage::{Key, show};
-use super::{Lint, Usage};
+use super::habit::Lint;
+use super::usage::{Key, Usage, show};
 
 pub(super) const LINT: Lint = Lint {
     name: "cross-slot",

@@ -5,6 +5,7 @@
 //! which the habit does harm. A scenario may allow a lint, and then says why.
 
 mod usage;
+mod habit;
 mod no_ttl;
 mod setnx_then_expire;
 mod plain_del;
@@ -19,22 +20,10 @@ use std::fmt;
 use std::time::Duration;
 
 pub use cross_slot::slot;
+pub use habit::Lint;
 
 use crate::trace::History;
-use usage::{Call, Usage};
-
-/// A habit that breaks locks.
-#[derive(Debug)]
-pub struct Lint {
-    /// The name, which is the anchor of its section in `tests/guide/lints.md`, too.
-    pub name: &'static str,
-    /// The habit, in a sentence.
-    pub summary: &'static str,
-    /// Why it does harm, and a better way.
-    pub advice: &'static str,
-    /// Where an execution shows the habit, in words.
-    find: fn(&Usage<'_>) -> Option<String>,
-}
+use usage::Usage;
 
 /// All lints.
 pub const LINTS: &[Lint] = &[

@@ -2,8 +2,8 @@
 
 use emulator::Access;
 
-use super::usage::{Key, show};
-use super::{Lint, Usage};
+use super::habit::Lint;
+use super::usage::{Key, Usage, show};
 
 pub(super) const LINT: Lint = Lint {
     name: "no-ttl",

@@ -1,7 +1,7 @@
 //! Lock keys that live for another time than the lease of the scenario.
 
-use super::usage::{Key, Stay, show};
-use super::{Call, Lint, Usage};
+use super::habit::Lint;
+use super::usage::{Call, Key, Stay, Usage, show};
 
 pub(super) const LINT: Lint = Lint {
     name: "other-lease",

@@ -1,6 +1,7 @@
 //! Releases that delete the lock key, even if another client holds the lock.
 
-use super::{Lint, Usage};
+use super::habit::Lint;
+use super::usage::Usage;
 
 pub(super) const LINT: Lint = Lint {
     name: "plain-del",

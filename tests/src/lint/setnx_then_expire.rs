@@ -1,6 +1,7 @@
 //! Lock keys that are made by one command, and get their time to live by another one.
 
-use super::{Lint, Usage};
+use super::habit::Lint;
+use super::usage::Usage;
 
 pub(super) const LINT: Lint = Lint {
     name: "setnx-then-expire",

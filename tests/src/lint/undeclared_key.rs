@@ -1,7 +1,7 @@
 //! Scripts that touch keys which their callers do not name.
 
-use super::usage::show;
-use super::{Call, Lint, Usage};
+use super::habit::Lint;
+use super::usage::{Call, Usage, show};
 
 pub(super) const LINT: Lint = Lint {
     name: "undeclared-key",

@@ -4,8 +4,9 @@
 //! their parameters shrink, too. A failure is stored as steps, not as the seed of its random
 //! numbers.
 
-mod regression_file;
 mod parameters;
+mod regression_file;
+mod trial;
 mod tree;
 
 use std::cell::RefCell;
@@ -20,28 +21,17 @@ use rand::RngExt as _;
 pub use parameters::{Parameters, ParametersError};
 pub use regression_file::RegressionFile;
 pub use tree::TrialTree;
+pub use trial::Trial;
+use trial::{Make, RUNNER};
 
-use crate::execution::Runner;
-use crate::explore::{Method, Report, Sampler, judge_one};
+use crate::explore::{Method, Sampler};
 use crate::render::printable;
-use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
-use crate::sim::Recording;
-use crate::trace::History;
-
-thread_local! {
-    /// One runner for each thread, because `proptest` only borrows strategies and their values to a
-    /// test.
-    static RUNNER: RefCell<Runner> = RefCell::new(Runner::new());
-}
 
 /// The largest number of schedules that are drawn before the one that counts, to fill the access
 /// profile.
 const WARM_UP_MAX: u64 = Method::PORTFOLIO.len() as u64;
-
-/// Makes a scenario.
-type Make = Rc<dyn Fn(&Parameters) -> Scenario>;
 
 /// A strategy for the schedules of a scenario.
 pub fn schedules(scenario: &Scenario) -> impl Strategy<Value = Schedule> + use<> {
@@ -115,37 +105,4 @@ fn sample_schedule(scenario: &Scenario, seed: u64) -> Schedule {
         }
         Schedule { steps: sampler.run(runner, scenario).0.into_history().steps }
     })
-}
-
-/// One schedule of one scenario.
-#[derive(Clone)]
-pub struct Trial {
-    /// The parameters of the scenario.
-    pub parameters: Parameters,
-    /// The scenario.
-    pub scenario: Scenario,
-    /// The schedule. Impossible steps are skipped. After the last step, no other actor starts.
-    pub schedule: Schedule,
-}
-
-impl Trial {
-    /// Runs the trial, and judges it by the oracles of the scenario.
-    ///
-    /// # Errors
-    /// - An oracle is violated. The report names the first one.
-    /// - The code of an actor fails or waits for ever.
-    pub fn run(&self) -> Result<History, Box<Report>> {
-        RUNNER.with_borrow_mut(|runner| {
-            let replay = || Replay::new(&self.schedule);
-            let (history, _) = runner.run_with_thresholds(&self.scenario, replay, Recording::Full);
-            judge_one(runner, &self.scenario, history.into_history())
-        })
-    }
-}
-
-/// Prints the trial as [`RegressionFile`] stores it, on its own lines.
-impl fmt::Debug for Trial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "\n{} {}\n{}", regression_file::PARAMETERS, self.parameters, self.schedule)
-    }
 }

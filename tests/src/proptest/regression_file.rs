@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ::proptest::test_runner::{FailurePersistence, PersistedSeed};
 
-use super::Parameters;
+use super::parameters::Parameters;
 use crate::render::printable;
 use crate::schedule::Schedule;
 

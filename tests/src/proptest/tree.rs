@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ::proptest::strategy::ValueTree;
 
-use super::{Make, Parameters, RUNNER, Trial};
+use super::parameters::Parameters;
+use super::trial::{Make, RUNNER, Trial};
 use crate::execution::Runner;
 use crate::fault::Fault;
 use crate::oracle::{Oracle, Success};

@@ -1,11 +1,12 @@
 //! Compares schedules by how simple they are, and changes none. The passes in `pass.rs` change
 //! them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::pass::actors;
+use crate::actor::Actor;
 use crate::fault::{Fault, Target};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -112,6 +113,15 @@ fn clock(history: &History, count: usize) -> Duration {
         _ => None,
     });
     moved.sum::<Duration>() + history.steps[..count].iter().map(wrong).sum()
+}
+
+/// The actors that the steps concern, in the order of their names.
+pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
+    steps.iter().filter_map(|&step| concerned(step)).collect()
+}
+
+pub(super) fn concerned(step: Step) -> Option<Actor> {
+    step.fault().map_or(step.actor(), |fault| fault.target.actor())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! and is simpler, it is kept.
 
 mod cost;
+mod failing;
 mod pass;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::History;
+use failing::Failing;
 use pass::PASSES;
 
 /// A schedule that violates an oracle.
@@ -85,7 +87,7 @@ pub fn shrink(
         return shrink(runner, scenario, schedule, oracle);
     }
     let schedule = found;
-    let needed = pass::actors(&schedule.steps).last().map_or(0, |actor| actor.0 + 1);
+    let needed = cost::actors(&schedule.steps).last().map_or(0, |actor| actor.0 + 1);
     let mut actors = scenario.actors.len();
     if scenario.is_uniform() && needed < actors {
         let history = replay(runner, &scenario.with_actors(needed), &schedule, Recording::Lean);
@@ -95,17 +97,6 @@ pub fn shrink(
     }
     let (oracle, faults) = (oracle.clone(), scenario.faults);
     Some(Finding { oracle, actors, faults, schedule, violation: best.violation, cost: best.cost })
-}
-
-/// A schedule that violates the oracle.
-struct Failing {
-    /// The steps up to the violation.
-    steps: Vec<Step>,
-    cost: Cost,
-    violation: Violation,
-    history: History,
-    /// The shorter steps of time that were possible, each with its place.
-    shorter: Vec<(usize, Step)>,
 }
 
 fn attempt(

@@ -1,8 +1,7 @@
 //! The ways to make a schedule simpler.
 
-use std::collections::BTreeSet;
-
-use super::Failing;
+use super::cost::{actors, concerned};
+use super::failing::Failing;
 use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
 use crate::fault::Fault;
@@ -41,15 +40,6 @@ pub(super) const PASSES: &[Pass] = &[
 
 /// If there are more actors than this, not every order of their names is tried.
 const PERMUTED_MAX: usize = 4;
-
-/// The actors that the steps concern, in the order of their names.
-pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
-    steps.iter().filter_map(|&step| concerned(step)).collect()
-}
-
-fn concerned(step: Step) -> Option<Actor> {
-    step.fault().map_or(step.actor(), |fault| fault.target.actor())
-}
 
 /// The causal past of the violation.
 fn causal_past_alone(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {

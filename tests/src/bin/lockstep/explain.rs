@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
-use crate::output::{complain, wrapped};
+use crate::output::{columns, complain, print, print_json, wrapped, write};
 use crate::pages::{Drawings, counterexample};
 use crate::progress::spinner;
 use crate::shard::asked;
@@ -49,7 +49,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.drawings.expect_other_files(args.save.as_deref().as_slice())?;
-    let algorithm = super::find(&args.name)?;
+    let algorithm = names::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
     let class = args.class.as_deref().map(names::find_class).transpose()?;
     let is_meant = |&known: &FaultClass| {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         });
         if let Some((verdict, finding, size)) = found {
             let scenario = scenario(algorithm, class, *size);
-            let drawn = render_finding(&mut runner, &scenario, finding, super::output::columns());
+            let drawn = render_finding(&mut runner, &scenario, finding, columns());
             let (property, terms) = (verdict.property, terms(algorithm, *size, LEASE));
             let stated = stated(algorithm, verdict);
             text += &wrapped(&format!("{property} is violated in the class {class}. {terms}\n{stated}"), "");
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !sampled.is_empty() {
         text += &format!("In {}, some schedules were only sampled.\n", sampled.join(", "));
     }
-    super::print(&text)?;
+    print(&text)?;
     if args.save.is_some() || args.drawings.is_any() {
         bail!("no file is written: there is no counterexample");
     }
@@ -123,11 +123,11 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();
     let data = is_needed.then(|| counterexample(runner, &saved, schedules)).transpose()?;
     match (args.format, &data) {
-        (Format::Json, Some(data)) => super::print_json(&(data.to_json() + "\n"))?,
-        _ => super::print(text)?,
+        (Format::Json, Some(data)) => print_json(&(data.to_json() + "\n"))?,
+        _ => print(text)?,
     }
     if let Some(path) = &args.save {
-        super::write(path, &saved.to_string())?;
+        write(path, &saved.to_string())?;
     }
     data.map_or(Ok(()), |data| args.drawings.write(&data))
 }

@@ -19,10 +19,9 @@ mod serve;
 mod generate;
 mod help;
 
-use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use locks::registry::ALGORITHMS;
 use mimalloc::MiMalloc;
@@ -109,13 +108,6 @@ fn expect_algorithms(args: &check::Args) -> Result<()> {
         "there is no command and no algorithm named {word:?}: `lockstep --help` prints all commands, \
          and `lockstep list algorithms` all algorithms{hint}"
     )
-}
-
-/// Writes a file, and makes its folder.
-fn write(path: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}: name a file where one can be made", path.display());
-    path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(failed)?;
-    std::fs::write(path, text).with_context(failed)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use clap::builder::styling::{AnsiColor, Style};
@@ -133,6 +134,13 @@ fn marked(line: &str) -> String {
     MARKS
         .iter()
         .fold(line.to_owned(), |line, (mark, style)| line.replace(mark, &format!("{style}{mark}{style:#}")))
+}
+
+/// Writes a file, and makes its folder.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    let failed = || format!("cannot write {}: name a file where one can be made", path.display());
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(failed)?;
+    std::fs::write(path, text).with_context(failed)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use crate::output::write;
 use crate::shard::asked;
 
 /// The page with the table.
@@ -50,10 +51,10 @@ impl Drawings {
 
     pub(crate) fn write(&self, counterexample: &Counterexample) -> Result<()> {
         if let Some(path) = &self.html {
-            super::write(path, &counterexample.to_html())?;
+            write(path, &counterexample.to_html())?;
         }
         if let Some(path) = &self.svg {
-            super::write(path, &counterexample.to_svg())?;
+            write(path, &counterexample.to_svg())?;
         }
         Ok(())
     }
@@ -84,7 +85,7 @@ pub(crate) fn write_counterexamples(folder: &Path, runner: &mut Runner, verdicts
         if let Some(saved) = save(runner, verdict) {
             let counterexample = self::counterexample(runner, &saved, verdict.schedules)?;
             let name = file_name(verdict.algorithm, verdict.class, verdict.property);
-            super::write(&folder.join(name), &counterexample.to_html())?;
+            write(&folder.join(name), &counterexample.to_html())?;
         }
     }
     Ok(())
@@ -107,7 +108,7 @@ pub(crate) fn write_table(
     };
     // The end of the name says that values are escaped.
     let page = Environment::new().render_named_str("table.html", include_str!("table.html"), values);
-    super::write(&folder.join(INDEX), &page.context("the page of the table is not valid")?)
+    write(&folder.join(INDEX), &page.context("the page of the table is not valid")?)
 }
 
 fn file_name(algorithm: &Algorithm, class: FaultClass, property: Property) -> String {

@@ -1,0 +1,217 @@
+//! The types of faults: a fault as a step, and the row that says all about its kind.
+
+use super::budget::{Budget, Faults};
+use super::target::{Target, TargetKind};
+use crate::actor::Actor;
+
+/// A fault as a step of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fault {
+    /// The target of the fault.
+    pub target: Target,
+    /// The kind of the fault.
+    pub kind: FaultKind,
+    /// By how much a clock is wrong, or how many writes are lost; zero for a fault without a
+    /// number.
+    pub amount: i64,
+}
+
+impl Fault {
+    /// The name of the client, without its connection.
+    pub(super) fn client(self) -> String {
+        self.target.actor().map_or_else(String::new, |actor| actor.to_string())
+    }
+}
+
+/// The kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FaultKind {
+    /// `clock::SKEW`
+    Skew,
+    /// `clock::DRIFT`
+    Drift,
+    /// `clock::SERVER_SKEW`
+    ServerSkew,
+    /// `clock::SERVER_DRIFT`
+    ServerDrift,
+    /// `lost::LOSE_REQUEST`
+    LoseRequest,
+    /// `lost::LOSE_REPLY`
+    LoseReply,
+    /// `lost::RESEND`
+    Resend,
+    /// `drop::DROP_BEFORE`
+    DropBefore,
+    /// `drop::DROP_AFTER`
+    DropAfter,
+    /// `delay::DELAY`
+    Delay,
+    /// `cancel::CANCEL_AFTER`
+    CancelAfter,
+    /// `cancel::CANCEL`
+    Cancel,
+    /// `crash::CRASH`
+    Crash,
+    /// `crash::CRASH_AFTER`
+    CrashAfter,
+    /// `pause::PAUSE`
+    Pause,
+    /// `clock::JUMP`
+    Jump,
+    /// `clock::SERVER_JUMP`
+    ServerJump,
+    /// `restart::RESTART`
+    Restart,
+    /// `reload::RELOAD`
+    Reload,
+    /// `flush::FLUSH`
+    Flush,
+}
+
+impl FaultKind {
+    /// All kinds, in the order in which they are tried.
+    pub const ALL: &[FaultKind] = &[
+        FaultKind::Skew,
+        FaultKind::Drift,
+        FaultKind::ServerSkew,
+        FaultKind::ServerDrift,
+        FaultKind::LoseRequest,
+        FaultKind::LoseReply,
+        FaultKind::Resend,
+        FaultKind::DropBefore,
+        FaultKind::DropAfter,
+        FaultKind::Delay,
+        FaultKind::CancelAfter,
+        FaultKind::Cancel,
+        FaultKind::Crash,
+        FaultKind::CrashAfter,
+        FaultKind::Pause,
+        FaultKind::Jump,
+        FaultKind::ServerJump,
+        FaultKind::Restart,
+        FaultKind::Reload,
+        FaultKind::Flush,
+    ];
+}
+
+/// Everything that the harness needs to know about a fault.
+pub(crate) struct FaultRow {
+    /// The first word of the fault in the text of a schedule. A fault of clients and one of servers
+    /// may share a word.
+    pub(crate) word: &'static str,
+    /// A short description of the fault.
+    pub(crate) summary: &'static str,
+    pub(crate) target: TargetKind,
+    /// The fault strikes only requests of an operation that can be cancelled.
+    pub(crate) needs_operation: bool,
+    pub(crate) unit: Unit,
+    /// The methods of [`Faults`] that enable the fault, or set its details.
+    pub(crate) set_by: &'static [&'static str],
+    /// The budget that the fault uses. `None` if it holds from the start.
+    pub(crate) budget: Option<Budget>,
+    /// The fault can happen while less than this is spent of its budget. Zero if it cannot happen
+    /// at all.
+    pub(crate) limit: fn(&Faults) -> u32,
+    /// The amounts with which the fault can happen.
+    pub(crate) amounts: fn(&Faults) -> Vec<i64>,
+    pub(crate) effect: Effect,
+    /// The description of the fault for a timeline. If the fault strikes a request, the text is
+    /// that of the request.
+    pub(crate) describe: fn(Fault, &str) -> Description,
+}
+
+/// The unit of a fault's number, and its notation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// No number.
+    None,
+    /// `+5ms`
+    Millis,
+    /// `-200ppm`
+    Ppm,
+    /// `-2`, or nothing for zero
+    Writes,
+}
+
+/// The effect of a fault.
+#[derive(Clone, Copy)]
+pub(crate) enum Effect {
+    /// The fault replaces the normal run and reply of a request.
+    Request(RequestFault),
+    /// The fault changes the execution. The function returns the fault as it happened.
+    Act(fn(&mut dyn Effects, Fault) -> Fault),
+    /// Time moves, and the client stands still.
+    Pause,
+}
+
+/// How a request is handled instead of the normal run and reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RequestFault {
+    pub(crate) delivery: Delivery,
+    pub(crate) outcome: RequestOutcome,
+    /// The fault can also strike a message of a subscription.
+    pub(crate) strikes_messages: bool,
+}
+
+/// Whether and when a request reaches the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Never,
+    Now,
+    Later,
+}
+
+/// The result that the client gets instead of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestOutcome {
+    /// A timeout error.
+    TimedOut,
+    /// A broken-pipe error. A command that waits on the server stops waiting.
+    Disconnected,
+    /// The reply to an equal request, which waits to be sent again.
+    Resent,
+    /// Nothing: the operation of the request is cancelled. A command that waits on the server stops
+    /// waiting.
+    Cancelled,
+    /// Nothing: the client has crashed. A command that waits on the server stops waiting.
+    Crashed,
+}
+
+/// The effects of faults on an execution.
+pub(crate) trait Effects {
+    /// Ends the client.
+    fn crash(&mut self, actor: Actor);
+    /// Cancels the latest operation of the client that can be cancelled.
+    fn cancel(&mut self, actor: Actor);
+    /// Moves a clock by `by_ms` milliseconds. If that is negative, the clock goes back.
+    fn shift_clock(&mut self, target: Target, by_ms: i64);
+    /// Makes a clock too fast by `ppm` millionths, or too slow if that is negative.
+    fn drift_clock(&mut self, target: Target, ppm: i64);
+    /// Makes a server close its subscribed and blocked connections. If restarts take time, it also
+    /// refuses requests meanwhile.
+    fn stop_server(&mut self, server: usize);
+    /// Makes a server run commands that no client sent.
+    fn execute(&mut self, server: usize, commands: &[&str]);
+    /// Makes a server lose up to `count` of its last writes. Returns how many it lost.
+    fn lose_writes(&mut self, server: usize, count: usize) -> usize;
+    /// Begins the log of a server. `lose_writes` cannot lose what the server holds now.
+    fn begin_log(&mut self, server: usize);
+}
+
+/// The description of a fault in a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Description {
+    /// The step of the fault, as an action of its client.
+    OfClient(String),
+    /// The step of the fault, as the end of its client.
+    EndOfClient(String),
+    /// The step of the fault, as an event outside of all clients.
+    Outside(String),
+    /// A remark on the command in the step of the fault.
+    Remark(String),
+}
+
+/// The amounts of a fault without a number.
+pub(super) fn no_amount(_: &Faults) -> Vec<i64> {
+    vec![0]
+}
