@@ -1,6 +1,8 @@
 //! The rules of `.github/CONTRIBUTING.md` that a program can check. Each rule has a canary, a text
 //! that must break it.
 
+mod modules;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -165,26 +167,6 @@ fn measurements(name: &str, text: &str) -> Vec<String> {
     measured.map(|(line, comment)| format!("{name}:{line}: {comment}")).collect()
 }
 
-/// The modules of a crate, in the order of their declarations.
-fn modules(lib: &str) -> Vec<&str> {
-    let lines = lib.lines().map(|line| line.strip_prefix("pub ").unwrap_or(line));
-    lines.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
-}
-
-/// The imports of a module of a crate from modules that are declared after it.
-fn imports_from_later(modules: &[&str], own: &str, text: &str) -> Vec<String> {
-    let Some(place) = modules.iter().position(|module| *module == own) else { return Vec::new() };
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let code: String =
-        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
-    let named = |module: &&&str| {
-        let path = format!("crate::{module}");
-        code.match_indices(&path)
-            .any(|(at, _)| !code[at + path.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-    };
-    modules[place + 1..].iter().filter(named).map(|module| format!("{own} imports {module}")).collect()
-}
-
 #[test]
 fn comments_are_narrow() {
     check("a comment is too wide", wide_comments);
@@ -214,28 +196,6 @@ fn sentences_are_short() {
 fn no_comment_has_a_measurement() {
     check("a comment has a measurement", measurements);
     assert!(!measurements("canary", "// It takes 158 ns.").is_empty());
-}
-
-#[test]
-fn modules_import_from_earlier_ones_only() {
-    let mut broken = Vec::new();
-    for root in ["emulator/src", "locks/src", "tests/src"] {
-        let lib = fs::read_to_string(workspace().join(root).join("lib.rs")).unwrap();
-        let modules = modules(&lib);
-        assert!(modules.len() > 5, "{root}: {modules:?}");
-        for (name, text) in sources() {
-            let Some(path) = name.strip_prefix(root).and_then(|path| path.strip_prefix('/')) else {
-                continue;
-            };
-            let own = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-            broken.extend(
-                imports_from_later(&modules, own, &text).iter().map(|what| format!("{name}: {what}")),
-            );
-        }
-    }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(!imports_from_later(&["first", "second"], "first", "use crate::second::Name;").is_empty());
-    assert!(imports_from_later(&["first", "second"], "second", "use crate::first::Name;").is_empty());
 }
 
 #[test]
