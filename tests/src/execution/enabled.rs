@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Execution;
+use super::run::Execution;
 use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::live::Traffic;

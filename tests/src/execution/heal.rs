@@ -1,7 +1,7 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
-use super::Execution;
+use super::run::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;

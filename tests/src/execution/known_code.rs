@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Runner;
 use crate::actor::Actor;
 use crate::live::Terms;
 use crate::memo::{CodeId, ScenarioTimers, Thresholds, TimerCache};
@@ -20,7 +19,7 @@ use crate::sim::{ActorState, SharedList, SimulationConfig};
 pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
-    giving_up: Arc<Mutex<Vec<GivingUp>>>,
+    pub(super) giving_up: Arc<Mutex<Vec<GivingUp>>>,
     /// Codes of clients, and of probes; the place of a code is its number.
     codes: Arc<Mutex<Vec<Code<()>>>>,
     probes: Arc<Mutex<Vec<Code<bool>>>>,
@@ -38,9 +37,9 @@ type Code<R> = (Act<R>, Duration, Option<Duration>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCode {
     /// The actors that give up tries by themselves, with a hash of these tries.
-    gives_up: BTreeSet<(usize, u64)>,
+    pub(super) gives_up: BTreeSet<(usize, u64)>,
     /// The spans that the code distinguishes were searched for.
-    has_thresholds: bool,
+    pub(super) has_thresholds: bool,
     /// The code does not always do what was learned of it, so everything always runs.
     pub(crate) is_unlearned: bool,
 }
@@ -52,39 +51,6 @@ impl KnownCode {
         self.has_thresholds |= other.has_thresholds;
         self.is_unlearned |= other.is_unlearned;
         self
-    }
-}
-
-impl Runner {
-    /// The knowledge of the scenario's code that changes its schedules.
-    pub(crate) fn known_code(&self, scenario: &Scenario) -> KnownCode {
-        let giving_up = self.timers.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let actors = scenario.actors.iter().enumerate();
-        let gives_up = actors.flat_map(|(actor, act)| {
-            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
-            own.map(move |&(_, tries)| (actor, tries))
-        });
-        let codes = self.timers.of(scenario).codes;
-        KnownCode {
-            gives_up: gives_up.collect(),
-            has_thresholds: self.timers.thresholds.get(&codes).is_some(),
-            is_unlearned: false,
-        }
-    }
-
-    /// Takes over what another process found out.
-    pub(crate) fn know_code(&mut self, scenario: &Scenario, known: &KnownCode) {
-        for &(actor, hash) in &known.gives_up {
-            if actor < scenario.actors.len() {
-                self.timers.gives_up(scenario, Actor(actor), hash);
-            }
-        }
-        if known.has_thresholds {
-            self.find_thresholds(scenario);
-        }
-        if known.is_unlearned {
-            self.unlearn(scenario);
-        }
     }
 }
 

@@ -5,30 +5,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Execution;
-use super::tasks::start;
+use super::start::start;
 use crate::actor::Actor;
-use crate::live::{
-    Act, Begun, Code as _, Live, Moved, Noticed, PausedRuntime, Telling, Told, Turn, take_panics,
-};
+use crate::live::{Act, Begun, Code as _, Live, Moved, Noticed, PausedRuntime, Telling, Told, Turn};
 use crate::memo::{CodeId, Key, Memory, Timer};
 use crate::scenario::Scenario;
-use crate::sim::{Clients, Lack, START, Simulation, TIMER_MAX, Unknown};
+use crate::sim::TIMER_MAX;
 use crate::trace::LocalState;
-
-/// Most lessons in one execution. Each tells all that was told before, so that many take longer
-/// than to run the execution with the code of all clients.
-const LESSONS_MAX: usize = 8;
 
 /// The runtime on which the code of clients runs, and the lessons that were given there.
 #[derive(Default)]
 pub(super) struct Lessons {
     pub(super) runtime: PausedRuntime,
-    given: BTreeSet<Lesson>,
+    pub(super) given: BTreeSet<Lesson>,
 }
 
 /// The state of a client, the time, and whether the turn of the client begins.
-type Lesson = (Key, Duration, bool);
+pub(super) type Lesson = (Key, Duration, bool);
 
 impl Lessons {
     /// Forgets which lessons were given: what they taught is forgotten, too.
@@ -37,94 +30,25 @@ impl Lessons {
     }
 }
 
-impl Execution<'_> {
-    /// Lets learned clients act. If a client reaches a state in which it has not been seen, it has
-    /// a lesson. If that does not help, the execution ends.
-    pub(super) fn as_far_as_known(&mut self, act: impl Fn(&mut Simulation) -> Result<(), Unknown>) {
-        while let Err(Unknown(actor)) = act(&mut self.sim) {
-            if !self.teach(actor) {
-                return self.sim.world.stop(Lack::UnknownState);
-            }
-        }
-    }
-
-    /// Learns what an actor does in its turn, if that is to come, and when its next timer fires.
-    /// Returns `false` if there is no such lesson, or if it was given before.
-    pub(super) fn teach(&mut self, actor: Actor) -> bool {
-        let Clients::Learned(learned) = &self.sim.clients else { return false };
-        let learned = learned.clone();
-        let (key, is_awake) = (self.sim.key(actor), self.sim.world.woken.contains(&actor));
-        let lesson = (key, self.sim.world.now, is_awake);
-        if self.n_lessons == LESSONS_MAX || !self.lessons.given.insert(lesson) {
-            return false;
-        }
-        self.n_lessons += 1;
-        let runtime = self.lessons.runtime.get();
-        let entered = runtime.enter();
-        let is_taught = self.give(&learned, lesson);
-        drop(entered);
-        self.lessons.runtime.end_tasks();
-        if !take_panics().is_empty() {
-            learned.unlearn(&[key.0]);
-        }
-        is_taught && learned.are_clients_learnable(&[key.0])
-    }
-
-    fn give(&mut self, learned: &Memory, (key, now, is_awake): Lesson) -> bool {
-        let (code, actor, goal) = key;
-        let Simulation { config, timers, .. } = &*self.sim;
-        let live = self.lessons.runtime.clients(config.terms.clone(), START);
-        let (scenario, state) = (self.scenario, LocalState::default());
-        let mut pupil = Pupil {
-            scenario,
-            live,
-            learned,
-            code,
-            actor,
-            state,
-            has_started: false,
-            is_running: false,
-            tasks: 0,
-        };
-        for telling in learned.tellings(goal) {
-            pupil.attend(&telling);
-        }
-        // The turn of a client whose tasks run on has begun by itself.
-        if is_awake && pupil.state == goal {
-            pupil.begin_turn(now);
-        }
-        let state = if is_awake { goal.in_turn(now) } else { goal };
-        let is_taught = pupil.state == state;
-        if is_taught {
-            let has_timer = pupil.await_activity();
-            if let Some(timers) = timers {
-                timers.insert(actor, state, has_timer);
-            }
-        }
-        pupil.live.end_all();
-        is_taught
-    }
-}
-
 /// A client whose code runs alone, and is told what it was told in an execution.
-struct Pupil<'a> {
-    scenario: &'a Scenario,
-    live: Arc<Live>,
-    learned: &'a Memory,
-    code: CodeId,
-    actor: Actor,
-    state: LocalState,
-    has_started: bool,
+pub(super) struct Pupil<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) live: Arc<Live>,
+    pub(super) learned: &'a Memory,
+    pub(super) code: CodeId,
+    pub(super) actor: Actor,
+    pub(super) state: LocalState,
+    pub(super) has_started: bool,
     /// Its own code runs.
-    is_running: bool,
+    pub(super) is_running: bool,
     /// The number of its tasks besides its own.
-    tasks: usize,
+    pub(super) tasks: usize,
 }
 
 impl Pupil<'_> {
     /// Tells the client what it was told. Its process stands still until its turn begins, unless
     /// it has tasks that would run on.
-    fn attend(&mut self, Telling { before, at, told, after }: &Telling) {
+    pub(super) fn attend(&mut self, Telling { before, at, told, after }: &Telling) {
         // The turn of a client whose tasks run on has begun by itself.
         if self.state != *before {
             return;
@@ -142,7 +66,7 @@ impl Pupil<'_> {
         }
     }
 
-    fn begin_turn(&mut self, at: Duration) {
+    pub(super) fn begin_turn(&mut self, at: Duration) {
         let before = self.state;
         self.stand_still_until(at);
         if self.state != before {
@@ -188,7 +112,7 @@ impl Pupil<'_> {
 
     /// Waits until a timer makes the client do something that its execution has to handle. Returns
     /// whether one does.
-    fn await_activity(&mut self) -> bool {
+    pub(super) fn await_activity(&mut self) -> bool {
         loop {
             let moved = self.live.move_time(self.live.now() + TIMER_MAX);
             if self.learn() {

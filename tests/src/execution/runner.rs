@@ -3,14 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
 
-use super::known_code::Timers;
+use super::known_code::{KnownCode, Timers};
+use super::lesson::Lessons;
+use super::run::{Execution, Prepared};
 use super::watchdog::Watch;
-use super::{Execution, Lessons, Policy, Prepared, enabled};
+use super::{Policy, enabled};
+use crate::actor::Actor;
 use crate::live::{Code, Collecting, Live, Quiescence};
 use crate::memo::{CodeId, Difference, Memory, UnknownTimer};
 use crate::scenario::Scenario;
@@ -406,6 +409,39 @@ impl Runner {
             named_keys: std::mem::take(&mut world.named_keys),
         };
         Outcome { executed, checkpoints: checkpoints.map(|kept| kept.after(sim)), lack }
+    }
+}
+
+impl Runner {
+    /// The knowledge of the scenario's code that changes its schedules.
+    pub(crate) fn known_code(&self, scenario: &Scenario) -> KnownCode {
+        let giving_up = self.timers.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let actors = scenario.actors.iter().enumerate();
+        let gives_up = actors.flat_map(|(actor, act)| {
+            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
+            own.map(move |&(_, tries)| (actor, tries))
+        });
+        let codes = self.timers.of(scenario).codes;
+        KnownCode {
+            gives_up: gives_up.collect(),
+            has_thresholds: self.timers.thresholds.get(&codes).is_some(),
+            is_unlearned: false,
+        }
+    }
+
+    /// Takes over what another process found out.
+    pub(crate) fn know_code(&mut self, scenario: &Scenario, known: &KnownCode) {
+        for &(actor, hash) in &known.gives_up {
+            if actor < scenario.actors.len() {
+                self.timers.gives_up(scenario, Actor(actor), hash);
+            }
+        }
+        if known.has_thresholds {
+            self.find_thresholds(scenario);
+        }
+        if known.is_unlearned {
+            self.unlearn(scenario);
+        }
     }
 }
 

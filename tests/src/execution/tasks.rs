@@ -1,11 +1,9 @@
-//! The tasks of actors: how they start, are polled and end, and the tasks that they spawn.
+//! The clients of an execution: they start, run until they can do nothing more, and panic.
 
-use std::sync::Arc;
-
-use super::Execution;
+use super::run::Execution;
+use super::start::start;
 use crate::actor::Actor;
-use crate::client::Client;
-use crate::live::{Live, take_panics};
+use crate::live::take_panics;
 use crate::scenario::Act;
 use crate::sim::{ActorState, Clients, Life};
 use crate::trace::EventKind;
@@ -58,16 +56,4 @@ impl Execution<'_> {
             self.sim.note_unlearnable(actor);
         }
     }
-}
-
-/// Starts the code of a client in this process. `value` is what its result means.
-pub(super) fn start<R: 'static>(
-    live: &Arc<Live>,
-    actor: Actor,
-    act: &Act<R>,
-    value: fn(R) -> bool,
-    polls_max: u64,
-) {
-    let act = act.clone();
-    live.start(actor, move |client| act(Client(client)), value, polls_max);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Execution;
+use super::run::Execution;
 use crate::live::Moved;
 use crate::schedule::SPAN_MAX;
 use crate::sim::{Clients, Passage, Simulation, TIMER_MAX, Tries};

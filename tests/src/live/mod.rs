@@ -32,7 +32,6 @@ mod runtime;
 
 pub(crate) use act::{Act, Begun, End, Noticed, Turn};
 pub(crate) use client::LiveClient;
-use clients::tasks;
 pub(crate) use clients::{Live, Terms};
 pub(crate) use code::{Code, Moved};
 pub(crate) use panics::{Collecting, take as take_panics};

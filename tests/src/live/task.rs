@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::{End, Live, LiveClient, Part, panics, tasks};
+use super::clients::tasks;
+use super::{End, Live, LiveClient, Part, panics};
 use crate::actor::Actor;
 
 impl Live {
