@@ -2,7 +2,6 @@
 
 pub(crate) mod conformance;
 mod footprints;
-mod growth_rows;
 mod front_ends;
 mod control;
 mod waiting;

@@ -20,4 +20,5 @@ mod many_clients;
 pub(crate) mod readme;
 #[cfg(unix)]
 mod guide;
+mod growth_rows;
 mod tidy;
