@@ -1,13 +1,11 @@
 //! Limits of scripts: each ends a script with an error that names the limit, whatever the script
 //! does to continue. The server stays usable.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod nested;
 
 use emulator::{Clock, Emulator, Reply, ScriptBudget};
-use harness::execution::Runner;
-use harness::sim::Recording;
-use harness::{Scenario, Schedule, replay};
+
+use nested::NESTED;
 
 const LIMIT: ScriptBudget = ScriptBudget {
     instructions_max: 200_000,
@@ -290,17 +288,6 @@ fn a_slow_pattern_ends() {
     assert_eq!(eval(&emulator, "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))"), Reply::Integer(1));
 }
 
-/// Scripts whose result is nested as deep as a reply can be, and deeper.
-const ENDLESS: &[&str] = &[
-    "local t = {} t[1] = t return t",
-    "local t = {set = {}} t.set[t] = true return t",
-    "local t = {map = {}} t.map[t] = 1 return t",
-    "local t = {map = {}} t.map[1] = t return t",
-    "local s, m = {set = {}}, {map = {}} s.set[m] = true m.map[s] = 1 return s",
-    "local t = {} for i = 1, 190 do t = {set = {[t] = true}} end return t",
-    "local t = {} for i = 1, 190 do t = {map = {[t] = 1}} end return t",
-];
-
 /// How deep the first items of a reply are nested, and whether an error ends them.
 fn depth_of(reply: &Reply) -> (usize, bool) {
     let below = match reply {
@@ -321,28 +308,12 @@ fn depth_of(reply: &Reply) -> (usize, bool) {
 fn a_reply_is_nested_200_levels_deep_and_no_deeper() {
     let emulator = emulator();
     let mut connection = emulator.connection();
-    for script in ENDLESS {
+    for script in NESTED {
         let expected = if script.contains("190") { (190, false) } else { (200, true) };
         assert_eq!(depth_of(&eval(&emulator, script)), expected, "{script}");
         let library = format!("#!lua name=l\nredis.register_function('f', function() {script} end)");
         connection.execute(&[b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()]);
         assert_eq!(depth_of(&connection.execute(&[b"FCALL", b"f", b"0"])), expected, "{script}");
-        let n_ended = Arc::new(AtomicUsize::new(0));
-        let counter = n_ended.clone();
-        let scenario = Scenario::new("nested").actors(2, move |client| {
-            let counter = counter.clone();
-            async move {
-                let mut link = client.connection();
-                // The client of the tests may refuse a reply that is nested as deep.
-                _ = redis::cmd("EVAL").arg(script).arg(0).query_async::<redis::Value>(&mut link).await;
-                () = redis::cmd("PING").query_async(&mut client.connection()).await?;
-                counter.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
-        });
-        let schedule: Schedule = "A\nB\nA\nB".parse().unwrap();
-        replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
-        assert!(n_ended.load(Ordering::Relaxed) >= 2, "{script}");
     }
 }
 

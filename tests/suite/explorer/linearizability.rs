@@ -2,16 +2,16 @@
 //! without a schedule.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use emulator::{Clock, Emulator};
 use harness::linearizability::{LockCall, Log, Model, Operation, Permits, linearize};
 use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind, FaultClass, Property};
-use locks::{Connection, Env, Release};
+use locks::{Connection, Env, Release, Terms};
 use proptest::prelude::*;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 
-use crate::locks::algorithms::terms;
 use crate::redis_server;
 
 use LockCall::{Release as Give, TryAcquire as Take};
@@ -169,7 +169,8 @@ async fn contend(
     let log = Arc::new(Log::new());
     let tasks = (0..clients).map(|client| {
         let connections = (0..algorithm.servers()).map(&connect).collect();
-        let mut lock = algorithm.open(connections, Env::system(), &terms(1));
+        let terms = Terms { key: "lock".into(), lease: Duration::from_secs(1), permits: 1 };
+        let mut lock = algorithm.open(connections, Env::system(), &terms);
         let log = log.clone();
         tokio::spawn(async move {
             for _ in 0..rounds {

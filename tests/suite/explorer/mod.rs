@@ -17,6 +17,7 @@ mod oracle_boundaries;
 mod grants;
 mod vacuous;
 mod first_use;
+mod nested_replies;
 mod lints;
 mod traces;
 mod outcomes;
