@@ -22,7 +22,7 @@ mod explorer {
     mod shrinking;
 }
 
-#[path = "../suite/emulator"]
+#[path = "../../emulator/tests/suite"]
 mod emulator {
     mod footprints;
 }

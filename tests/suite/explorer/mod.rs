@@ -26,5 +26,7 @@ mod sampling;
 mod shrinking;
 mod proptest;
 pub(crate) mod saved_schedules;
+mod verdicts;
+mod known_bugs;
 mod replay_on_redis;
 mod linearizability;

@@ -1,6 +1,6 @@
 //! Replies that are nested as deep as a reply can be, and deeper: executions survive them.
 
-#[path = "../emulator/script_limits/nested.rs"]
+#[path = "../../../emulator/tests/suite/script_limits/nested.rs"]
 mod nested;
 
 use std::sync::Arc;

@@ -7,8 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources that the rules hold for.
-const ROOTS: [&str; 6] =
-    ["emulator/src", "locks/src", "tests/src", "tests/suite", "tests/benches", "fuzz/src"];
+const ROOTS: [&str; 8] = [
+    "emulator/src",
+    "emulator/tests",
+    "locks/src",
+    "locks/tests",
+    "tests/src",
+    "tests/suite",
+    "tests/benches",
+    "fuzz/src",
+];
 /// Longest line of a comment, and most lines of a file and of a function.
 const COMMENT_COLUMNS_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 500;

@@ -72,7 +72,7 @@ fn stress(
     let urls = urls.join(" ");
     let start = |_| {
         let mut process = Command::new(std::env::current_exe().unwrap());
-        process.args(["--exact", &format!("locks::stress::{test}"), "--nocapture"]);
+        process.args(["--exact", &format!("stress::{test}"), "--nocapture"]);
         process.env(URLS, &urls).stdout(Stdio::null()).spawn().unwrap()
     };
     let processes: Vec<Child> = (0..PROCESSES).map(start).collect();

@@ -9,7 +9,7 @@ use locks::published::local_reentrant::LocalReentrant;
 use locks::published::renewed_hash::RenewedHash;
 use locks::{Env, Lock as _};
 
-use crate::locks::algorithms::terms;
+use crate::algorithms::terms;
 
 /// Lets that many leases pass, and a tenth of one.
 async fn pass(leases: u32) {

@@ -16,7 +16,7 @@
 //! `LOCKSTEP_SEED` is the first seed:
 //!
 //! ```sh
-//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p lockstep-harness --test suite random_
+//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p lockstep-emulator --test suite random_
 //! ```
 //!
 //! One difference hides others. `LOCKSTEP_WITHOUT=zunion,cjson` leaves out every form that contains

@@ -5,7 +5,7 @@ use emulator::Emulator;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::emulator::conformance::wire::{mask, parse};
+use crate::conformance::wire::{mask, parse};
 use crate::redis_server;
 
 /// The most requests that a client sends until the script has begun.

@@ -152,7 +152,7 @@ async fn events_are_those_of_tracing() {
     const IS_CHILD: &str = "LOCKSTEP_EVENTS_OF_TRACING";
     if std::env::var_os(IS_CHILD).is_none() {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "locks::guards::events_are_those_of_tracing", "--nocapture"]);
+        child.args(["--exact", "guards::events_are_those_of_tracing", "--nocapture"]);
         let output = child.env(IS_CHILD, "1").output().unwrap();
         return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -107,5 +107,5 @@ fn check(name: &str) {
 }
 
 fn data() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
 }

@@ -1,0 +1,14 @@
+//! The suite of the emulator, and its comparison with a real server.
+
+#[expect(dead_code, reason = "the other suites use the rest")]
+mod redis_server;
+mod conformance;
+mod footprints;
+mod front_ends;
+mod control;
+mod waiting;
+mod config_effects;
+mod script_limits;
+mod pipelines;
+mod prepared;
+mod busy_scripts;

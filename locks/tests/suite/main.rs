@@ -1,0 +1,18 @@
+//! The suite of the locks.
+
+#[expect(dead_code, reason = "the suite of the emulator uses the rest")]
+#[path = "../../../emulator/tests/suite/redis_server.rs"]
+mod redis_server;
+mod algorithms;
+mod blocking;
+mod cancellations;
+mod guards;
+mod multi_locks;
+mod redlocks;
+mod rewritten;
+mod mutants;
+mod judged;
+mod latches;
+mod rate_limits;
+mod renewals;
+mod stress;
