@@ -1,6 +1,10 @@
 //! The suites that judge the explorer and the oracles, in a binary of their own. It is built much
 //! faster than the whole suite, which mutation testing needs. `cargo test` does not run it.
 
+#[expect(dead_code, reason = "the program `what_is_left_out` uses the rest")]
+#[path = "../suite/bounds.rs"]
+mod bounds;
+
 #[path = "../suite/explorer"]
 mod explorer {
     pub(crate) mod executions;

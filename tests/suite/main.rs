@@ -3,5 +3,7 @@
 #[expect(dead_code, reason = "the suite of the emulator uses the rest")]
 #[path = "../../emulator/tests/suite/redis_server.rs"]
 mod redis_server;
+#[expect(dead_code, reason = "the program `what_is_left_out` uses the rest")]
+mod bounds;
 mod explorer;
 mod program;

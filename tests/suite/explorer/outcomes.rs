@@ -19,9 +19,8 @@ use harness::{Faults, Scenario, Schedule, replay};
 use super::traces::commands::{of, sends};
 use super::traces::known_counts::count;
 use super::traces::programs::{CLIENTS, Rare};
+use crate::bounds;
 
-/// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
-const PROGRAMS: u64 = 25;
 /// If brute force needs more schedules than this, the program is left out. A test counts them.
 const SCHEDULES_MAX: usize = 20_000;
 
@@ -306,8 +305,7 @@ fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
 /// Programs that draw from everything that a client can do.
 #[test]
 fn brute_force_finds_the_same_outcomes_of_random_programs() {
-    let programs = std::env::var("LOCKSTEP_OUTCOMES").ok().and_then(|count| count.parse().ok());
-    let programs = programs.unwrap_or(PROGRAMS);
+    let programs = bounds::OUTCOMES.get();
     for (nth, (name, kind)) in (0..).zip(kinds()) {
         let (mut outcomes, mut schedules, mut left_out) = (0, 0, 0);
         for seed in 0..programs {

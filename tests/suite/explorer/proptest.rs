@@ -17,6 +17,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
+use crate::bounds;
+
 /// The regression file: later runs begin with the trials that failed once.
 const KEPT: &str = "suite/data/properties.trials";
 
@@ -143,7 +145,7 @@ fn shrunk(
 #[track_caller]
 fn check_minimum(make: fn(&Parameters) -> Scenario, faults: Faults, shortest: &str) {
     let expected = Parameters { clients: 2, permits: 1, lease: Duration::from_secs(1), faults };
-    for seed in 0..5 {
+    for seed in 0..bounds::MINIMA.get() as u8 {
         let trial = shrunk(seed, &trials(parameters(), make), passes);
         assert_eq!(
             (trial.parameters, &*trial.schedule.to_string()),

@@ -12,9 +12,7 @@ use harness::{Faults, Record, Scenario};
 use super::oracles::send;
 use super::outcomes::{kinds, probed};
 use super::traces::programs::rarities;
-
-/// The number of programs of each kind. `LOCKSTEP_REPEATS` sets another one.
-const PROGRAMS: u64 = 15;
+use crate::bounds;
 
 /// Explores again and again, and expects the histories of an exploration in which everything runs.
 #[track_caller]
@@ -36,10 +34,9 @@ fn histories(runner: &mut Runner, scenario: &Scenario) -> Vec<Arc<History>> {
 
 #[test]
 fn random_programs() {
-    let programs = std::env::var("LOCKSTEP_REPEATS").ok().and_then(|count| count.parse().ok());
     let kinds = kinds().into_iter().map(|(_, kind)| kind).chain(rarities());
     for (nth, kind) in (1..).zip(kinds) {
-        for seed in 0..programs.unwrap_or(PROGRAMS) {
+        for seed in 0..bounds::REPEATS.get() {
             // Libraries of functions are more than a server learns.
             expect_equal_histories(&probed(kind.program(seed + 10_000_000 * nth).servers(3)));
         }

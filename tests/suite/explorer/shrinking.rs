@@ -14,17 +14,15 @@ use locks::Record;
 use locks::registry::{ALGORITHMS, FaultClass, Property};
 
 use super::oracles::{SOUND, send};
+use crate::bounds;
 
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
 
-/// `SIMPLEST_PERCENT` of this many random failing schedules must shrink to the simplest one.
-const SCHEDULES: usize = 20;
+/// This share of the random failing schedules must shrink to the simplest one.
 const SIMPLEST_PERCENT: usize = 99;
 /// The most steps for which brute force is used.
 const BRUTE_FORCE_STEPS_MAX: usize = 6;
-/// Replaces `SCHEDULES`, for example with `LOCKSTEP_SHRUNK=1000`.
-const SCHEDULES_VARIABLE: &str = "LOCKSTEP_SHRUNK";
 
 fn of(name: &str, class: FaultClass, clients: usize) -> Scenario {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
@@ -47,8 +45,7 @@ fn fewest_steps(runner: &mut Runner, scenario: &Scenario, oracle: &dyn Oracle) -
 
 #[test]
 fn random_schedules_become_the_simplest() {
-    let schedules =
-        std::env::var(SCHEDULES_VARIABLE).map_or(SCHEDULES, |number| number.parse().expect("a number"));
+    let schedules = bounds::SHRUNK.get() as usize;
     let mut runner = Runner::new();
     let mut wrong = Vec::new();
     for (name, class, property, clients) in [

@@ -13,9 +13,8 @@ use harness::{Faults, Scenario, Schedule, replay};
 
 use super::oracles::{SOUND, expect_violation, send};
 use super::outcomes::{judged, kinds, outcome, reduced};
+use crate::bounds;
 
-/// The number of random programs of each kind. `LOCKSTEP_DENSE` sets another one.
-const PROGRAMS: u64 = 10;
 /// If brute force needs more schedules than this, the program is left out.
 const SCHEDULES_MAX: usize = 20_000;
 
@@ -105,8 +104,7 @@ fn dense(runner: &mut Runner, scenario: &Scenario) -> Option<BTreeMap<String, Ve
 /// if it moves to the instants that matter.
 #[test]
 fn no_other_instant_matters() {
-    let programs = std::env::var("LOCKSTEP_DENSE").ok().and_then(|count| count.parse().ok());
-    let programs: u64 = programs.unwrap_or(PROGRAMS);
+    let programs = bounds::DENSE.get();
     for (nth, (name, kind)) in (0..).zip(kinds()).filter(|(_, (_, kind))| kind.faults.stalls > 0) {
         let (mut compared, mut missed) = (0, Vec::new());
         for seed in 0..programs {

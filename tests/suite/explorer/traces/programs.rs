@@ -7,16 +7,14 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
 use super::commands::{millis, sends, sends_alike};
+use crate::bounds;
 
-/// The number of random programs that are compared, unless `LOCKSTEP_PROGRAMS` says another.
-const PROGRAMS: u64 = 2_000;
-/// For so many of them there is one random program of each kind in `rarities`.
+/// For so many random programs there is one random program of each kind in `rarities`.
 const PROGRAMS_FOR_A_RARE_ONE: u64 = 75;
 
 /// The number of random programs that are compared.
 pub fn programs() -> u64 {
-    let programs = std::env::var("LOCKSTEP_PROGRAMS").ok();
-    programs.map_or(PROGRAMS, |count| count.parse().expect("LOCKSTEP_PROGRAMS is a number"))
+    bounds::PROGRAMS.get()
 }
 
 /// The number of random programs of each kind in `rarities`.
