@@ -1,5 +1,5 @@
-//! One execution: lists the possible steps, lets the policy choose, and takes the step, until none is
-//! left.
+//! One execution: lists the possible steps, lets the policy choose, and takes the step, until none
+//! is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,8 +183,8 @@ impl Execution<'_> {
         self.sim.forget_preparation(Actor(ACTORS_MAX));
     }
 
-    /// Records which actors that ran in this step may have timers. If that is not known of an actor,
-    /// it has a lesson first.
+    /// Records which actors that ran in this step may have timers. If that is not known of one, it
+    /// has a lesson first.
     fn record_timers(&mut self) {
         let world = &self.sim.world;
         let last = world.history().footprints.last().filter(|_| world.recorder.is_in_step());

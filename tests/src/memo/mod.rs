@@ -5,8 +5,8 @@
 //!
 //! - A client is a machine whose state is all that it was told. It answers with its next turn, and
 //!   with the time at which its next timer fires (`memory.rs`).
-//! - A server is a machine whose state is its data and its subscribers. It is given the time that
-//!   its clock shows and a request, and answers with a reply, a footprint, messages and its next
+//! - A server is a machine whose state is its data and its subscribers. It is given a request, and
+//!   the time that its clock shows. It answers with a reply, a footprint, messages and its next
 //!   state (`servers.rs`).
 //! - Fresh clients that probe at the end of an execution are one machine with the servers.
 //!

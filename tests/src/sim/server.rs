@@ -22,7 +22,7 @@ pub enum Server {
     Redis(redis::Client),
 }
 
-/// What runs the deeds of a server that are not known.
+/// The part of a server that runs what is not known of it.
 #[derive(Default)]
 pub(super) struct Engine {
     /// The footprint of its last deed.
