@@ -49,7 +49,7 @@ impl Trial {
     }
 }
 
-/// Prints the trial as [`RegressionFile`] stores it, on its own lines.
+/// Prints the trial as [`RegressionFile`](super::RegressionFile) stores it, on its own lines.
 impl fmt::Debug for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{} {}\n{}", regression_file::PARAMETERS, self.parameters, self.schedule)
