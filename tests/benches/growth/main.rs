@@ -76,7 +76,7 @@ fn main() -> Result<ExitCode> {
             let [theirs, ours] = &mut servers;
             let mut sample = [measure(theirs, row, size)?, measure(ours, row, size)?];
             for _ in 0..AGAIN_MAX {
-                if mark(samples.first().unwrap_or(&sample), &sample).is_empty() {
+                if mark(samples, &sample).is_empty() {
                     break;
                 }
                 let again = [measure(theirs, row, size)?, measure(ours, row, size)?];
@@ -110,10 +110,15 @@ fn compare(first: &[Sample; 2], last: &[Sample; 2]) -> ([f64; 2], f64) {
     (growth, last[1].padded() / last[0].padded())
 }
 
-/// The mark of a row with these times at the first size and at the last.
-fn mark(first: &[Sample; 2], last: &[Sample; 2]) -> &'static str {
-    let (growth, ratio) = compare(first, last);
-    match (ratio > RATIO_MAX, growth[1] > GROWTH_RATIO_MAX * growth[0].max(1.0)) {
+/// The mark of a row with these times at the earlier sizes and at the last. Time that grows does so
+/// from every earlier size: one short time may be measured too short.
+fn mark(earlier: &[[Sample; 2]], last: &[Sample; 2]) -> &'static str {
+    let grows_from = |first| {
+        let ([theirs, ours], _) = compare(first, last);
+        ours > GROWTH_RATIO_MAX * theirs.max(1.0)
+    };
+    let grows = !earlier.is_empty() && earlier.iter().all(grows_from);
+    match (last[1].padded() / last[0].padded() > RATIO_MAX, grows) {
         (false, false) => "",
         (true, false) => "  SLOW",
         (false, true) => "  GROWS",
@@ -129,9 +134,9 @@ fn print(rows: &[&Row], sizes: &[usize], samples: &[Vec<[Sample; 2]>]) -> usize 
     println!("{:<58}{head}  |{head}  |{:>8}{:>8}{:>8}", "command", "redis", "ours", "ratio");
     let mut n_marked = 0;
     for (row, samples) in rows.iter().zip(samples) {
-        let (first, last) = (&samples[0], &samples[samples.len() - 1]);
-        let (growth, ratio) = compare(first, last);
-        let mark = mark(first, last);
+        let (last, earlier) = samples.split_last().expect("there are two sizes");
+        let (growth, ratio) = compare(&earlier[0], last);
+        let mark = mark(earlier, last);
         n_marked += usize::from(!mark.is_empty());
         let times = [0, 1].map(|side| {
             samples.iter().map(|sample| format!("{:>10.2}", sample[side].micros)).collect::<String>()
