@@ -108,13 +108,11 @@ impl Simulation {
     /// Continues at this place of an execution with this history.
     fn continue_at(&mut self, Checkpoint { history, world, clocks, .. }: &Checkpoint, before: History) {
         let recorder = std::mem::take(&mut self.world.recorder);
-        let start = std::mem::replace(&mut self.world, world.clone()).now;
-        self.world.recorder = recorder;
+        self.world = World { now: self.world.now, recorder, ..world.clone() };
         self.world.recorder.continue_with(before, *history);
         for (clock, view) in self.clocks.iter().zip(clocks.iter().flatten()) {
             clock.follow(view);
         }
-        let by = self.world.now.saturating_sub(start);
-        self.clocks.iter().for_each(|clock| clock.advance(by));
+        self.set_time(world.now);
     }
 }
