@@ -13,6 +13,9 @@ use crate::trace::LocalState;
 /// Identifies the code and the lease of a client. Clients with equal numbers run the same code.
 pub(crate) type CodeId = usize;
 
+/// The code of a client, its name and its local state.
+pub(crate) type Key = (CodeId, Actor, LocalState);
+
 /// A client for which it was not known whether it has a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownTimer {
@@ -22,8 +25,8 @@ pub(crate) struct UnknownTimer {
     pub(crate) local_state: LocalState,
 }
 
-/// Whether a client has a timer, by its code, its name and its local state.
-type Known = Memo<(CodeId, Actor, LocalState), bool>;
+/// Whether a client has a timer.
+type Known = Memo<Key, bool>;
 
 /// Which clients have timers in which local states, as far as it is known. Clones share it.
 #[derive(Clone, Default)]

@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::servers::KnownServers;
-use super::{CodeId, Memo};
-use crate::actor::Actor;
+use super::{CodeId, Key, Memo};
 use crate::live::{Telling, Told, Turn};
 use crate::schedule::Schedule;
 use crate::trace::LocalState;
@@ -30,9 +29,6 @@ const KNOWN_MAX: usize = 50_000;
 /// If the values in what is known take more bytes than this, nothing more is learned: to run code
 /// again takes less than to remember values of many megabytes.
 const KNOWN_BYTES_MAX: usize = 256 << 20;
-
-/// The code of a client, its name and its local state.
-pub(crate) type Key = (CodeId, Actor, LocalState);
 
 #[derive(Clone, Default)]
 pub(crate) struct Known {

@@ -25,7 +25,7 @@ mod codes;
 mod servers;
 mod memory;
 
-pub(crate) use codes::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
-pub(crate) use memory::{Difference, Key, Memory, Timer};
+pub(crate) use codes::{CodeId, Key, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
+pub(crate) use memory::{Difference, Memory, Timer};
 pub(crate) use servers::{BeforeProbes, Probes, ServerState, Subscriber, Touches, Transition};
 use table::Memo;
