@@ -103,22 +103,25 @@ fn kept(server: &mut Server) -> Result<u64> {
     server.resident_bytes()
 }
 
-/// How much the time of each server grows from the first size to the last. At the last, also the
-/// ratio of lockstep's time to Redis's.
-fn compare(first: &[Sample; 2], last: &[Sample; 2]) -> ([f64; 2], f64) {
-    let growth = [0, 1].map(|side| last[side].padded() / first[side].padded());
-    (growth, last[1].padded() / last[0].padded())
+/// How much the time of both servers grows from the first size to the last.
+fn growth(first: &[Sample; 2], last: &[Sample; 2]) -> [f64; 2] {
+    [0, 1].map(|side| last[side].padded() / first[side].padded())
+}
+
+/// The ratio of lockstep's time to Redis's.
+fn ratio([theirs, ours]: &[Sample; 2]) -> f64 {
+    ours.padded() / theirs.padded()
 }
 
 /// The mark of a row with these times at the earlier sizes and at the last. Time that grows does so
 /// from every earlier size: one short time may be measured too short.
 fn mark(earlier: &[[Sample; 2]], last: &[Sample; 2]) -> &'static str {
     let grows_from = |first| {
-        let ([theirs, ours], _) = compare(first, last);
+        let [theirs, ours] = growth(first, last);
         ours > GROWTH_RATIO_MAX * theirs.max(1.0)
     };
     let grows = !earlier.is_empty() && earlier.iter().all(grows_from);
-    match (last[1].padded() / last[0].padded() > RATIO_MAX, grows) {
+    match (ratio(last) > RATIO_MAX, grows) {
         (false, false) => "",
         (true, false) => "  SLOW",
         (false, true) => "  GROWS",
@@ -135,7 +138,7 @@ fn print(rows: &[&Row], sizes: &[usize], samples: &[Vec<[Sample; 2]>]) -> usize 
     let mut n_marked = 0;
     for (row, samples) in rows.iter().zip(samples) {
         let (last, earlier) = samples.split_last().expect("there are two sizes");
-        let (growth, ratio) = compare(&earlier[0], last);
+        let (growth, ratio) = (growth(&earlier[0], last), ratio(last));
         let mark = mark(earlier, last);
         n_marked += usize::from(!mark.is_empty());
         let times = [0, 1].map(|side| {
