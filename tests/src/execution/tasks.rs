@@ -28,9 +28,8 @@ impl Execution<'_> {
     pub(super) fn quiesce(&mut self) {
         let polls_max = self.scenario.limits.polls;
         self.sim.end_closed_subscriptions();
-        if let Clients::Learned(learned) = &self.sim.clients {
-            let learned = learned.clone();
-            return self.as_far_as_known(|sim| sim.run_learned(&learned, polls_max));
+        if let Clients::Learned(_) = &self.sim.clients {
+            return self.as_far_as_known(|sim| sim.run_learned(polls_max));
         }
         loop {
             self.sim.code.iter().for_each(|code| code.run());

@@ -59,11 +59,10 @@ impl Execution<'_> {
     fn move_time(&mut self, until: Duration, stops: bool) -> bool {
         let before = self.sim.world.activity;
         let has_acted = |sim: &Simulation| sim.world.activity != before;
-        if let Clients::Learned(learned) = &self.sim.clients {
+        if let Clients::Learned(_) = &self.sim.clients {
             let stops_at = stops.then_some(before);
             let polls_max = self.scenario.limits.polls;
-            let learned = learned.clone();
-            self.as_far_as_known(|sim| sim.move_learned(&learned, until, stops_at, polls_max));
+            self.as_far_as_known(|sim| sim.move_learned(until, stops_at, polls_max));
         }
         let Some(code) = self.sim.code.clone() else { return has_acted(&self.sim) };
         loop {

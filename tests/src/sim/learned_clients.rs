@@ -35,10 +35,11 @@ impl Simulation {
     }
 
     /// Gives learned clients their turns until none is awake.
-    pub(crate) fn run_learned(&mut self, learned: &Memory, polls_max: u64) -> Result<(), Unknown> {
+    pub(crate) fn run_learned(&mut self, polls_max: u64) -> Result<(), Unknown> {
         loop {
             let Some(actor) = self.next_awake() else { return Ok(()) };
-            let turn = learned.turn(&self.next_key(actor)).ok_or(Unknown(actor))?;
+            let turn = self.learned().and_then(|learned| learned.turn(&self.next_key(actor)));
+            let turn = turn.ok_or(Unknown(actor))?;
             self.world.woken.retain(|&other| other != actor);
             let client = self.world.actor(actor);
             client.spawned = client.spawned.saturating_add_signed(turn.tasks);
@@ -83,17 +84,16 @@ impl Simulation {
     /// `stops_at` is given, it ends when the activity is no longer this.
     pub(crate) fn move_learned(
         &mut self,
-        learned: &Memory,
         until: Duration,
         stops_at: Option<u64>,
         polls_max: u64,
     ) -> Result<(), Unknown> {
         for _ in 0..FIRED_MAX {
-            self.run_learned(learned, polls_max)?;
+            self.run_learned(polls_max)?;
             if stops_at.is_some_and(|before| before != self.world.activity) {
                 return Ok(());
             }
-            let Some((at, actors)) = self.next_timer(learned, until)? else {
+            let Some((at, actors)) = self.next_timer(until)? else {
                 self.set_time(until);
                 return Ok(());
             };
@@ -105,11 +105,7 @@ impl Simulation {
     }
 
     /// The next timer up to this time, and the clients that it wakes.
-    fn next_timer(
-        &self,
-        learned: &Memory,
-        until: Duration,
-    ) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
+    fn next_timer(&self, until: Duration) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
         let now = self.world.now;
         let world = &self.world;
         let can_run = world.actors.iter().filter(|client| world.can_run(client.actor));
@@ -121,7 +117,7 @@ impl Simulation {
         let mut known_to: Option<(Duration, Actor)> = None;
         for (_, key) in clients {
             let actor = key.1;
-            match learned.timer(&key).ok_or(Unknown(actor))? {
+            match self.learned().and_then(|learned| learned.timer(&key)).ok_or(Unknown(actor))? {
                 Timer::At(at) if at <= now => {}
                 Timer::At(at) => match &mut next {
                     Some((first, actors)) if *first == at => actors.push(actor),
