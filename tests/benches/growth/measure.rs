@@ -19,23 +19,33 @@ const BATCH_MICROS_MIN: f64 = 2_000.0;
 const NOISE_MICROS: f64 = 1.0;
 const NOISE_OF_ONE_MICROS: f64 = 20.0;
 
-/// The time of one call.
+/// The time of one call, and of as many `PING`s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// The time beyond that of `PING`.
-    pub(crate) micros: f64,
+    call_micros: f64,
+    ping_micros: f64,
     noise_micros: f64,
 }
 
 impl Sample {
-    /// The smaller one of both.
+    /// The smallest times of both. Each counts by itself: if a `PING` was disturbed, the difference
+    /// to it would be too small.
     pub(crate) fn min(self, other: Sample) -> Sample {
-        if other.padded() < self.padded() { other } else { self }
+        Sample {
+            call_micros: self.call_micros.min(other.call_micros),
+            ping_micros: self.ping_micros.min(other.ping_micros),
+            noise_micros: self.noise_micros.max(other.noise_micros),
+        }
+    }
+
+    /// The time beyond that of `PING`.
+    pub(crate) fn micros(self) -> f64 {
+        (self.call_micros - self.ping_micros).max(0.0)
     }
 
     /// The time with what it may differ by, so that ratios of short times mean something.
     pub(crate) fn padded(self) -> f64 {
-        self.micros + self.noise_micros
+        self.micros() + self.noise_micros
     }
 }
 
@@ -83,9 +93,9 @@ pub(crate) fn measure(server: &mut Server, row: &Row, size: usize) -> Result<Sam
         least = least.min(batch(server, n_calls)? / n_calls as f64);
     }
     // Measured beside each row, because other work on the machine slows down all commands.
-    let pings = ping(server, n_calls)? * row.calls.len() as f64;
+    let ping_micros = ping(server, n_calls)? * row.calls.len() as f64;
     let noise_micros = if n_calls == 1 { NOISE_OF_ONE_MICROS } else { NOISE_MICROS };
-    Ok(Sample { micros: (least - pings).max(0.0), noise_micros })
+    Ok(Sample { call_micros: least, ping_micros, noise_micros })
 }
 
 /// The time of one `PING` of so many.
