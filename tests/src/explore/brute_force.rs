@@ -1,6 +1,6 @@
 //! A depth-first search over all schedules, without any knowledge of which steps are dependent.
 
-use super::single;
+use super::single::single;
 use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::report::{Problem, Report};
+use super::stop::Stop;
 use crate::execution::{Executed, Mode, Runner};
-use crate::explore::{Problem, Report, Stop};
 use crate::memo::Difference;
 use crate::oracle::{Oracle, Success};
 use crate::render::{timeline, without_numbers};

@@ -1,15 +1,10 @@
 //! How an exploration is divided among processes: by the caller, or by environment variables.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use super::journal::Journal;
-use super::lints::Habits;
-use super::parallel::Until;
-use super::progress::Progress;
-use super::{Exploration, Problem, Report, Shard, ShardError, judge, lints, parallel, series, vacuous};
-use crate::execution::{Runner, cores};
-use crate::render::printable;
+use super::report::Report;
+use super::shard::{Shard, ShardError};
+use crate::execution::cores;
 use crate::scenario::Scenario;
 
 /// The variable that names the shard of a process, such as `2/8`.
@@ -97,66 +92,4 @@ fn parsed<T>(
     let Some(value) = std::env::var_os(variable) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
     parse(&value).map(Some).map_err(|remedy| DivisionError { variable, value, remedy })
-}
-
-/// Runs one shard of [`exhaustive`](super::exhaustive).
-///
-/// If there are few schedules, one shard has all of them, and the others nothing. Passes that mean
-/// nothing are found when `lockstep merge` joins the results of all shards.
-///
-/// # Errors
-/// - As for [`exhaustive`](super::exhaustive), by the schedules of this shard. Only the whole can
-///   be vacuous.
-/// - The folder for results cannot be used, or has results of another exploration.
-pub fn exhaustive_shard(scenario: &Scenario, division: &Division) -> Result<Exploration, Box<Report>> {
-    run(scenario, division, "exhaustive", |runner, journal| {
-        let progress = Progress::on_terminal(scenario);
-        parallel::explore_shard(runner, scenario, journal, (Until::FirstFind, &progress))
-    })
-}
-
-/// Runs one shard of [`sample`](super::sample).
-///
-/// # Errors
-/// See [`exhaustive_shard`].
-pub fn sample_shard(
-    scenario: &Scenario,
-    schedules: u64,
-    seed: u64,
-    division: &Division,
-) -> Result<Exploration, Box<Report>> {
-    let method = format!("sample of {schedules} with seed {seed}");
-    run(scenario, division, &method, |runner, journal| {
-        series::draw_shard(runner, scenario, (schedules, seed), journal)
-    })
-}
-
-fn run(
-    scenario: &Scenario,
-    division: &Division,
-    method: &str,
-    explore: impl FnOnce(&mut Runner, &mut Journal) -> Result<Exploration, Box<Report>>,
-) -> Result<Exploration, Box<Report>> {
-    if let Some(missing) = vacuous::known_before(scenario) {
-        return Err(Box::new(Report::new(scenario, Problem::Vacuous(missing), 0)));
-    }
-    let (mut runner, mut journal) = (Runner::new(), Journal::open(division, scenario, method)?);
-    let explored = explore(&mut runner, &mut journal);
-    let judged = explored.and_then(|exploration| {
-        if let Some(note) = journal.note(exploration.schedules) {
-            // Tests hide what they print by macros if they pass.
-            _ = writeln!(std::io::stderr(), "{}", printable(&note));
-        }
-        let judged = judge(&mut runner, scenario, exploration, division.shard);
-        let violation = judged.as_ref().err().and_then(|report| report.schedule());
-        let habits = lints::look(&mut runner, scenario, violation);
-        lints::print(&scenario.name, &habits);
-        let Habits { lints, allowances, unloaded } = habits;
-        match judged {
-            Ok(exploration) => Ok(Exploration { lints, allowances, unloaded, ..exploration }),
-            Err(report) => Err(Box::new(Report { lints, allowances, ..*report })),
-        }
-    });
-    journal.end(judged.as_ref().err().map(|report| &**report))?;
-    judged
 }

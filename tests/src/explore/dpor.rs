@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::{probe_timers, single};
+use super::single::single;
+use super::timer_probe::probe_timers;
 use crate::execution::{Choice, Executed, Mode, Policy, Runner};
 use crate::fault::Budget;
 use crate::scenario::Scenario;
@@ -230,8 +231,8 @@ impl Dpor {
             if mode == Mode::Learned && !self.checkpoints.is_empty() {
                 self.depth = common;
             }
-            let history = match self.run_again(runner, scenario, mode) {
-                Ok(history) => history,
+            let executed = match self.run_again(runner, scenario, mode) {
+                Ok(executed) => executed,
                 Err(lack) => {
                     mode = runner.mode_after(scenario, lack);
                     self.nondeterminism = None;
@@ -241,16 +242,16 @@ impl Dpor {
             };
             // It may have ended where an earlier one had a choice, and not because of a limit.
             let missed = self.path.get(self.depth);
-            if let Some(node) = missed.filter(|_| !history.is_endless()) {
+            if let Some(node) = missed.filter(|_| !executed.is_endless()) {
                 self.nondeterminism.get_or_insert_with(|| (node.enabled.clone(), Vec::new()));
             }
             if missed.is_some() || self.nondeterminism.is_some() {
-                return Some(history);
+                return Some(executed);
             }
             // An execution that reached a limit is a report, whatever timers there are.
-            if history.is_endless() || !probe_timers(runner, scenario, &history) {
-                self.learn(&history);
-                return Some(history);
+            if executed.is_endless() || !probe_timers(runner, scenario, &executed) {
+                self.learn(&executed);
+                return Some(executed);
             }
             // The timer cache now holds the missing timers. They change which steps depend on time,
             // so the sleep sets must be computed again.
@@ -260,9 +261,9 @@ impl Dpor {
 
     fn run_again(&mut self, runner: &mut Runner, scenario: &Scenario, mode: Mode) -> Result<Executed, Lack> {
         let mut checkpoints = std::mem::take(&mut self.checkpoints);
-        let history = runner.run_again(scenario, self, &mut checkpoints, mode);
+        let executed = runner.run_again(scenario, self, &mut checkpoints, mode);
         self.checkpoints = checkpoints;
-        history
+        executed
     }
 
     /// Moves to the next schedule. Returns `false` if there is none.

@@ -7,11 +7,12 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::division::Division;
+use super::report::Report;
 use super::results::{
-    BranchId, BranchResult, Ending, Line, Origin, Plan, RESULTS_EXTENSION, Results, ResultsError,
-    complete_lines,
+    BranchResult, Ending, Line, Origin, Plan, RESULTS_EXTENSION, Results, ResultsError, complete_lines,
 };
-use super::{Division, Report, Shard};
+use super::shard::{BranchId, Shard};
 use crate::execution::{KnownCode, Runner, cores};
 use crate::fingerprint::fingerprint;
 use crate::scenario::Scenario;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{Dpor, Method, Sampler};
+use super::dpor::Dpor;
+use super::sampler::{Method, Sampler};
 use crate::execution::Runner;
 use crate::lint::{Allowance, Warning, warnings};
 use crate::render::printable;
@@ -48,8 +49,8 @@ pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&
     }
     let mut sampler = Sampler::new(Method::PORTFOLIO, 0);
     for _ in 0..DRAWN {
-        let (history, drawn) = sampler.run(runner, scenario);
-        histories.push(replay(runner, &drawn, &steps(&history), Recording::Full));
+        let (executed, drawn) = sampler.run(runner, scenario);
+        histories.push(replay(runner, &drawn, &steps(&executed), Recording::Full));
     }
     let leases: Vec<Duration> = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
     let (mut lints, mut allowances) = (warnings(&histories, &leases), scenario.allowances.clone());

@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, ScopedJoinHandle, scope};
 
+use super::attempts::{with_all_tries, with_journal};
+use super::determinism;
+use super::dpor::Dpor;
+use super::exploration::Exploration;
 use super::journal::Journal;
 use super::progress::Progress;
-use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
-use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
+use super::report::{Problem, Report};
+use super::results::{BranchResult, KeptViolation, Plan, add_to_digest};
+use super::shard::{BranchId, TRUNK};
+use super::stop::Stop;
 use crate::execution::{Mode, Runner};
-use crate::explore::{Problem, Report};
 use crate::fingerprint::fingerprint;
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -110,7 +115,7 @@ fn explore_sizes(
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
-        let traces = explore(runner, &scenario).map_err(|stop| stop.after(&exploration))?;
+        let traces = explore(runner, &scenario).map_err(|stop| stop.after(exploration.schedules))?;
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
             let Some(Candidate { least, causal_past, whole }) = violation else { continue };
@@ -170,7 +175,7 @@ fn explore_size(
         }
     }
     let branches = run_branches(runner, scenario, (&open, &probed), journal, (until, progress));
-    traces.add(branches.map_err(|stop| stop.after(&traces.exploration))?);
+    traces.add(branches.map_err(|stop| stop.after(traces.exploration.schedules))?);
     if let Some((id, violated)) = violated.filter(|_| traces.exploration.ended_at.is_none()) {
         traces.add(violated);
         traces.exploration.ended_at = Some(id);
@@ -314,12 +319,12 @@ impl TraceSummary {
         dpor: &mut Dpor,
         branch: impl FnOnce(Dpor),
     ) -> Result<bool, Stop> {
-        let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
-        self.digest = self.digest.map(|digest| add_to_digest(digest, &history));
+        let Some(executed) = dpor.run_next(runner, scenario) else { return Ok(false) };
+        self.digest = self.digest.map(|digest| add_to_digest(digest, &executed));
         if let Some((expected, enabled)) = dpor.nondeterminism() {
-            if history.mode != Mode::Real {
+            if executed.mode != Mode::Real {
                 let schedules = self.exploration.schedules;
-                determinism::expect_the_same_again(runner, scenario, &history, schedules)?;
+                determinism::expect_the_same_again(runner, scenario, &executed, schedules)?;
             }
             let [once, again] =
                 [expected, enabled].map(|steps| if steps.is_empty() { "none".into() } else { list(steps) });
@@ -327,7 +332,7 @@ impl TraceSummary {
                 "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
             );
             let problem =
-                Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps.clone() } };
+                Problem::Nondeterminism { what, schedule: Schedule { steps: executed.steps.clone() } };
             return Err(self.exploration.report(scenario, problem).into());
         }
         if let Some(rest) = dpor.branch() {
@@ -338,21 +343,21 @@ impl TraceSummary {
             self.exploration.blocked += 1;
             return Ok(true);
         }
-        self.exploration.count(runner, scenario, &history)?;
-        self.exploration.reached.contention |= dpor.happens_before().has_contention(&history);
+        self.exploration.count(runner, scenario, &executed)?;
+        self.exploration.reached.contention |= dpor.happens_before().has_contention(&executed);
         for (place, (oracle, known)) in scenario.oracles.iter().zip(&mut self.violations).enumerate() {
-            let Some(violation) = oracle.check(&history) else { continue };
+            let Some(violation) = oracle.check(&executed) else { continue };
             self.exploration.note_find(place);
             let causal_past = dpor.happens_before().causal_past(violation.step - 1);
-            let least = ScheduleSize::least(&history, &causal_past);
+            let least = ScheduleSize::least(&executed, &causal_past);
             if known.as_ref().is_none_or(|known| least < known.least) {
-                if history.mode != Mode::Real {
+                if executed.mode != Mode::Real {
                     let schedules = self.exploration.schedules;
-                    determinism::expect_the_same_again(runner, scenario, &history, schedules)?;
+                    determinism::expect_the_same_again(runner, scenario, &executed, schedules)?;
                 }
                 let causal_past =
-                    Schedule { steps: causal_past.into_iter().map(|place| history.steps[place]).collect() };
-                let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
+                    Schedule { steps: causal_past.into_iter().map(|place| executed.steps[place]).collect() };
+                let whole = Schedule { steps: executed.steps[..violation.step].to_vec() };
                 *known = Some(Candidate { least, causal_past, whole });
             }
         }
@@ -389,7 +394,7 @@ fn branch(
             longer.extend(begun);
             let mut next = || {
                 let ran = within.run_next(runner, scenario, &mut trunk, |branch| longer.push(branch));
-                ran.map_err(|stop| stop.after(&traces.exploration))
+                ran.map_err(|stop| stop.after(traces.exploration.schedules))
             };
             while next()? {}
             before = trunk;
@@ -469,7 +474,7 @@ fn run_branches(
     }
     let last = last.into_inner();
     for (_, branch) in done.into_iter().filter(|&((_, nth), _)| nth <= last) {
-        traces.add(branch.map_err(|stop| stop.after(&traces.exploration))?);
+        traces.add(branch.map_err(|stop| stop.after(traces.exploration.schedules))?);
     }
     traces.exploration.ended_at = (last < usize::MAX).then_some((scenario.actors.len(), last));
     Ok(traces)

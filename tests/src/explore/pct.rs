@@ -5,7 +5,7 @@ use rand::seq::IndexedRandom as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::access_profile::AccessProfile;
-use super::single;
+use super::single::single;
 use crate::actor::Actor;
 use crate::execution::{Choice, Policy};
 use crate::schedule::Step;

@@ -6,7 +6,7 @@ use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
 use super::access_profile::AccessProfile;
-use super::single;
+use super::single::single;
 use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{BranchId, Failure};
+use super::failure::{Failure, counted};
+use super::shard::BranchId;
 use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::lint::{Allowance, Warning};
@@ -252,12 +253,6 @@ impl Report {
             }
         }
     }
-}
-
-/// `7 of 12 schedules`: how many were run until the problem showed first, of how many in all.
-pub(super) fn counted(found_after: u64, schedules: u64) -> String {
-    let of_all = if found_after == schedules { String::new() } else { format!("{found_after} of ") };
-    format!("{of_all}{schedules} schedule{}", if schedules == 1 { "" } else { "s" })
 }
 
 fn to_replay(timeline: &str, saved: &SavedSchedule) -> String {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exploration, Failure, Shard};
+use super::exploration::Exploration;
+use super::failure::Failure;
+use super::shard::{BranchId, Shard, TRUNK};
 use crate::execution::KnownCode;
 use crate::fingerprint::fingerprint;
 use crate::oracle::Oracle;
@@ -19,12 +21,6 @@ use crate::trace::{History, Reached};
 
 /// The ending of the names of files with results.
 pub const RESULTS_EXTENSION: &str = "jsonl";
-
-/// The number of a branch: the number of actors, and its number among their branches.
-pub type BranchId = (usize, usize);
-
-/// The number of the trunk among the branches.
-pub(super) const TRUNK: usize = 0;
 
 /// The results of one shard of an exploration, as far as it has come.
 #[derive(Clone, Debug)]

@@ -3,8 +3,11 @@
 use rand::RngExt as _;
 
 use super::access_profile::AccessProfile;
-use super::random_walk::chance;
-use super::{Pct, Pos, RandomWalk, UniformWalk, probe_timers};
+use super::pct::Pct;
+use super::pos::Pos;
+use super::random_walk::{RandomWalk, chance};
+use super::timer_probe::probe_timers;
+use super::uniform_walk::UniformWalk;
 use crate::execution::{Executed, Policy, Runner};
 use crate::scenario::Scenario;
 use crate::sim::Recording;
@@ -77,7 +80,7 @@ impl Sampler {
         };
         let scenario = scenario.clone().faults(scenario.faults.sampled(budget));
         let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
-        let history = loop {
+        let executed = loop {
             let policy = || -> Box<dyn Policy + '_> {
                 let random = random.clone();
                 match method {
@@ -87,15 +90,15 @@ impl Sampler {
                     Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
                 }
             };
-            let (history, _) = runner.run_fresh(&scenario, policy, Recording::Lean);
+            let (executed, _) = runner.run_fresh(&scenario, policy, Recording::Lean);
             // If new timers are known now, the schedule runs again. Then no client waits for a
             // timer that does not exist.
-            if history.is_endless() || !probe_timers(runner, &scenario, &history) {
-                break history;
+            if executed.is_endless() || !probe_timers(runner, &scenario, &executed) {
+                break executed;
             }
         };
-        self.profile.learn(&history);
+        self.profile.learn(&executed);
         self.nth += 1;
-        (history, scenario)
+        (executed, scenario)
     }
 }

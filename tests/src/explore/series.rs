@@ -3,10 +3,15 @@
 
 use std::ops::Range;
 
+use super::attempts::with_journal;
 use super::coverage::trace_hash;
+use super::exploration::Exploration;
 use super::journal::Journal;
-use super::results::{BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
-use super::{Exploration, Method, Report, Sampler, Stop, with_journal};
+use super::report::Report;
+use super::results::{BranchResult, KeptViolation, Plan, add_to_digest};
+use super::sampler::{Method, Sampler};
+use super::shard::TRUNK;
+use super::stop::Stop;
 use crate::execution::Runner;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
@@ -120,16 +125,16 @@ impl<'a> Sample<'a> {
         let mut result = BranchResult { actors: self.scenario.actors.len(), ..BranchResult::default() };
         result.schedules = numbers.end - numbers.start;
         for _ in numbers {
-            let (history, drawn) = sampler.run(runner, self.scenario);
-            self.exploration.count(runner, &drawn, &history)?;
-            let happens_before = HappensBefore::of(&history);
-            let trace = trace_hash(&history, &happens_before);
+            let (executed, drawn) = sampler.run(runner, self.scenario);
+            self.exploration.count(runner, &drawn, &executed)?;
+            let happens_before = HappensBefore::of(&executed);
+            let trace = trace_hash(&executed, &happens_before);
             self.exploration.coverage.add_hash(trace);
             if let Some(digest) = &mut self.digest {
-                *digest = add_to_digest(*digest, &history);
+                *digest = add_to_digest(*digest, &executed);
                 result.traces.push(trace);
             }
-            self.judge(runner, (&history, &happens_before), before, &mut result)?;
+            self.judge(runner, (&executed, &happens_before), before, &mut result)?;
         }
         result.reached = self.exploration.reached;
         result.judged = self.exploration.judged.iter().map(|&(place, _)| place).collect();

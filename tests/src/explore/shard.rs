@@ -1,14 +1,21 @@
 //! The parts of a table or an exploration that several processes run. A part depends on names and
 //! numbers alone, so that every process knows which one it has.
 
-use crate::fingerprint::fingerprint;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fingerprint::fingerprint;
+
 /// The largest number of parts.
 const SHARDS_MAX: usize = 1_000;
+
+/// The number of a branch: the number of actors, and its number among their branches.
+pub type BranchId = (usize, usize);
+
+/// The number of the trunk among the branches.
+pub(super) const TRUNK: usize = 0;
 
 /// One part of a whole, written `2/3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

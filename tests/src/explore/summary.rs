@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::Exploration;
+use super::exploration::Exploration;
 use crate::lint::Allowance;
 use crate::oracle::list;
 use crate::render::on_one_line;

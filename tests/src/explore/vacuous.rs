@@ -99,3 +99,11 @@ fn not_entered(sections: &[&str], entered: &BTreeSet<String>) -> String {
     let entered = quoted(&mut entered.iter().map(String::as_str));
     format!(": no client entered {missing}, but clients entered {entered}")
 }
+
+/// The text of a pass that means nothing, if the scenario has no oracle.
+pub(super) fn without_oracle(scenario: &Scenario) -> Option<String> {
+    scenario.oracles.is_empty().then(|| {
+        "no oracle judged anything. Add one by `Scenario::always`; `Success` asks only that every client ends without an error"
+            .into()
+    })
+}
