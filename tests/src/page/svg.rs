@@ -359,12 +359,15 @@ fn claim(Counterexample { name, property, class, .. }: &Counterexample) -> Strin
     format!("{name}: {property} is violated{}", class.collect::<String>())
 }
 
-/// At most `chars_max` characters of a text, on one line. If it has more, `…` follows them.
+/// At most `chars_max` characters of a text, on one line. If it has more, the last one is `…`.
 fn start(text: &str, chars_max: usize) -> String {
     let mut chars = text.chars();
-    let start: String = chars.by_ref().take(chars_max).collect();
-    let start = printable(&start).replace('\n', " ");
-    if chars.next().is_some() { start + "…" } else { start }
+    let mut start: String = chars.by_ref().take(chars_max).collect();
+    if chars.next().is_some() {
+        start.pop();
+        start.push('…');
+    }
+    printable(&start).replace('\n', " ")
 }
 
 /// Wraps a text to `columns` columns, with these indents of its first line and of the others. If it
