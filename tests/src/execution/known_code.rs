@@ -91,9 +91,8 @@ impl Timers {
         ScenarioTimers { cache: self.cache.clone(), codes }
     }
 
-    /// The settings of all executions of a scenario.
-    pub(super) fn config(&self, scenario: &Scenario) -> SimulationConfig {
-        let codes = self.of(scenario).codes;
+    /// The settings of all executions of a scenario whose clients have these codes.
+    pub(super) fn config(&self, scenario: &Scenario, codes: Vec<CodeId>) -> SimulationConfig {
         let Scenario { lease, faults, response_timeout, servers, .. } = *scenario;
         let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
         SimulationConfig {

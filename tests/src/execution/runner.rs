@@ -344,26 +344,27 @@ impl Runner {
         mode: Mode,
         checkpoints: Option<Checkpoints>,
     ) -> Outcome {
+        let known = self.timers.of(scenario);
         let clients = match mode {
             Mode::Real => Clients::Tasks,
             Mode::Teaching => Clients::Teachers(self.learned.clone()),
             Mode::Learned => {
-                self.learned.note_repeated(&self.timers.of(scenario).codes);
+                self.learned.note_repeated(&known.codes);
                 Clients::Learned(self.learned.clone())
             }
         };
-        let config = self.timers.config(scenario);
-        let known = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
+        let config = self.timers.config(scenario, known.codes.clone());
         let runtime = self.lessons.runtime.get();
         let _entered = runtime.enter();
         let live = (mode != Mode::Learned).then(|| self.lessons.runtime.clients(config.terms.clone(), START));
         let code = live.clone().map(|live| live as Arc<dyn Code>);
-        let mut sim = Simulation::new(servers, code, config, recording, known, clients);
+        let timers = (scenario.faults.stalls > 0).then(|| known.clone());
+        let mut sim = Simulation::new(servers, code, config, recording, timers, clients);
         self.timers.note_giving_up(scenario, &mut sim.world.actors);
         let outcome = self.run_simulation(Box::new(sim), live, checkpoints, scenario, policy, mode);
         self.lessons.runtime.end_tasks();
         if mode == Mode::Teaching {
-            self.learned.note_taught(&self.timers.of(scenario).codes);
+            self.learned.note_taught(&known.codes);
         }
         outcome
     }

@@ -74,6 +74,12 @@ pub(crate) struct Difference {
     pub(crate) schedule: Schedule,
 }
 
+impl Known {
+    fn is_full(&self) -> bool {
+        self.value_bytes + self.servers.value_bytes > KNOWN_BYTES_MAX
+    }
+}
+
 impl Memory {
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -117,15 +123,7 @@ impl Memory {
         }
         is_over
     }
-}
 
-impl Known {
-    fn is_full(&self) -> bool {
-        self.value_bytes + self.servers.value_bytes > KNOWN_BYTES_MAX
-    }
-}
-
-impl Memory {
     /// Whether what is known takes too much memory to learn more.
     pub(crate) fn is_full(&self) -> bool {
         self.known().is_full()

@@ -107,14 +107,14 @@ fn attempt(
 ) -> Option<Failing> {
     let schedule = Schedule { steps };
     let policy = || Noting { replay: Replay::new(&schedule), shorter: Vec::new() };
-    let (history, policy) = runner.run_fresh(scenario, policy, Recording::Lean);
-    let violation = oracle.check(&history)?;
-    let steps = history.steps[..violation.step].to_vec();
+    let (executed, policy) = runner.run_fresh(scenario, policy, Recording::Lean);
+    let violation = oracle.check(&executed)?;
+    let steps = executed.steps[..violation.step].to_vec();
     Some(Failing {
-        cost: Cost::of(&history, violation.step),
+        cost: Cost::of(&executed, violation.step),
         steps,
         violation,
-        history: history.into_history(),
+        history: executed.into_history(),
         shorter: policy.shorter,
     })
 }

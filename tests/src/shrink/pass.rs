@@ -146,10 +146,10 @@ fn with_another_fault(
         rest.remove(fault);
         let rest = Schedule { steps: rest };
         let listing = || Listing { replay: Replay::new(&rest), faults: Vec::new() };
-        let (history, listing) = runner.run_fresh(scenario, listing, Recording::Lean);
+        let (executed, listing) = runner.run_fresh(scenario, listing, Recording::Lean);
         let within = listing.faults.into_iter().filter(|(place, _)| *place < steps.len());
         let with = |(place, fault)| {
-            let (before, after) = history.steps.split_at(place);
+            let (before, after) = executed.steps.split_at(place);
             [before, &[fault], after].concat()
         };
         within.map(with).collect::<Vec<_>>()
