@@ -1,5 +1,5 @@
-//! The bounds of tests that take long. `cargo test` has the short ones. With `LOCKSTEP_THOROUGH=1`,
-//! as in `.ci/run`, it has the thorough ones.
+//! The bounds of tests that take long, of all three suites. `cargo test` has the short ones. With
+//! `LOCKSTEP_THOROUGH=1`, as in `.ci/run`, it has the thorough ones.
 
 /// The variable that chooses the thorough bounds.
 pub const THOROUGH: &str = "LOCKSTEP_THOROUGH";
@@ -14,16 +14,34 @@ pub struct Bound {
     pub thorough: u64,
 }
 
+pub const SEQUENCES: Bound = Bound {
+    variable: "LOCKSTEP_SEQUENCES",
+    cases: "random sequences of commands, whose replies are compared with redis-server",
+    short: 4_000,
+    thorough: 20_000,
+};
+pub const LIBRARY_SEQUENCES: Bound = Bound {
+    variable: "LOCKSTEP_SEQUENCES",
+    cases: "random sequences of calls in scripts, compared in the same way",
+    short: 1_000,
+    thorough: 3_000,
+};
+pub const STREAMS: Bound = Bound {
+    variable: "LOCKSTEP_SEQUENCES",
+    cases: "random streams of bytes, compared in the same way",
+    short: 2_000,
+    thorough: 8_000,
+};
 pub const PROGRAMS: Bound = Bound {
     variable: "LOCKSTEP_PROGRAMS",
     cases: "random programs, whose traces are compared with brute force",
-    short: 200,
+    short: 150,
     thorough: 2_000,
 };
 pub const OUTCOMES: Bound = Bound {
     variable: "LOCKSTEP_OUTCOMES",
     cases: "random programs of each kind, whose outcomes are compared with brute force",
-    short: 5,
+    short: 2,
     thorough: 25,
 };
 pub const REPEATS: Bound = Bound {
@@ -52,8 +70,73 @@ pub const MINIMA: Bound = Bound {
     thorough: 5,
 };
 
+pub const COUNTED: Bound = Bound {
+    variable: "LOCKSTEP_COUNTS",
+    cases: "traces in the largest program of the literature, whose number of traces is known",
+    short: 2_500,
+    thorough: 33_000,
+};
+pub const DIVISIONS: Bound = Bound {
+    variable: "LOCKSTEP_DIVISIONS",
+    cases: "ways to divide an exploration among processes",
+    short: 1,
+    thorough: 3,
+};
+pub const KILLED: Bound = Bound {
+    variable: "LOCKSTEP_KILLED",
+    cases: "explorations that are killed and resumed",
+    short: 1,
+    thorough: 3,
+};
+pub const LEARNINGS: Bound = Bound {
+    variable: "LOCKSTEP_LEARNINGS",
+    cases: "ways to remember clients whose tasks outlive them",
+    short: 1,
+    thorough: 3,
+};
+
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 6] = [PROGRAMS, OUTCOMES, REPEATS, DENSE, SHRUNK, MINIMA];
+pub const BOUNDS: [Bound; 13] = [
+    SEQUENCES,
+    LIBRARY_SEQUENCES,
+    STREAMS,
+    PROGRAMS,
+    OUTCOMES,
+    REPEATS,
+    DENSE,
+    SHRUNK,
+    MINIMA,
+    COUNTED,
+    DIVISIONS,
+    KILLED,
+    LEARNINGS,
+];
+
+/// A test that only a thorough run has.
+pub struct Long(pub &'static str);
+
+pub const REAL_COUNTEREXAMPLES: Long = Long("replays of all kept counterexamples on a real server");
+pub const REAL_ALGORITHMS: Long = Long("conversations of all locks with a real server, while leases pass");
+pub const SILENT_SERVER: Long = Long("a replay on a server that never answers");
+pub const SHORTEST: Long = Long("the lengths of the published counterexamples");
+pub const LINTS_OF_LOCKS: Long = Long("the lints of all locks");
+pub const BROKEN_CONNECTIONS: Long = Long("a transaction after every fault that breaks a connection");
+
+/// All long tests, which the program `what_is_left_out` reads.
+pub const LONG: [Long; 6] =
+    [REAL_COUNTEREXAMPLES, REAL_ALGORITHMS, SILENT_SERVER, SHORTEST, LINTS_OF_LOCKS, BROKEN_CONNECTIONS];
+
+impl Long {
+    /// Whether this run leaves the test out.
+    pub fn is_left_out(&self) -> bool {
+        !is_thorough()
+    }
+}
+
+/// Whether this run has the thorough bounds.
+pub fn is_thorough() -> bool {
+    std::env::var(THOROUGH).is_ok_and(|value| value == "1")
+}
 
 impl Bound {
     /// The number that holds in this run.
@@ -61,7 +144,7 @@ impl Bound {
         let Self { variable, short, thorough, .. } = *self;
         match std::env::var(variable) {
             Ok(number) => number.parse().unwrap_or_else(|error| panic!("{variable} is a number: {error}")),
-            Err(_) if std::env::var(THOROUGH).is_ok_and(|value| value == "1") => thorough,
+            Err(_) if is_thorough() => thorough,
             Err(_) => short,
         }
     }

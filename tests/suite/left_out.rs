@@ -5,7 +5,7 @@ mod bounds;
 
 use std::process::{Command, Stdio};
 
-use bounds::{BOUNDS, THOROUGH};
+use bounds::{BOUNDS, LONG, THOROUGH};
 
 /// Tests that pass and do nothing if this line of a shell fails, and what to install.
 const PROGRAMS: [(&str, &str, &str); 4] = [
@@ -31,6 +31,7 @@ fn main() {
             lines.push(format!("  {} of {} {}", bound.thorough - number, bound.thorough, bound.cases));
         }
     }
+    lines.extend(LONG.iter().filter(|test| test.is_left_out()).map(|test| format!("  {}", test.0)));
     if !lines.is_empty() {
         lines.push(format!("  {THOROUGH}=1 leaves out none of these, and takes minutes longer."));
     }
@@ -40,7 +41,7 @@ fn main() {
         }
     }
     if !lines.is_empty() {
-        println!("\nleft out of the suite of the harness:\n{}\n", lines.join("\n"));
+        println!("\nleft out of the suites:\n{}\n", lines.join("\n"));
     }
 }
 

@@ -2,6 +2,9 @@
 
 #[expect(dead_code, reason = "the other suites use the rest")]
 mod redis_server;
+#[expect(dead_code, reason = "the other suites use the rest")]
+#[path = "../../../tests/suite/bounds.rs"]
+mod bounds;
 mod conformance;
 mod footprints;
 mod front_ends;

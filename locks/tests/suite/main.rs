@@ -3,6 +3,9 @@
 #[expect(dead_code, reason = "the suite of the emulator uses the rest")]
 #[path = "../../../emulator/tests/suite/redis_server.rs"]
 mod redis_server;
+#[expect(dead_code, reason = "the other suites use the rest")]
+#[path = "../../../tests/suite/bounds.rs"]
+mod bounds;
 mod algorithms;
 mod blocking;
 mod cancellations;

@@ -12,6 +12,7 @@ use harness::scenario::RESPONSE_TIMEOUT;
 use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
+use crate::bounds::BROKEN_CONNECTIONS;
 use crate::explorer::oracles::send;
 
 /// The lease of every lock in this file.
@@ -199,6 +200,9 @@ fn a_server_that_is_away_leaks_nothing() {
 /// client repeats the failed command only. The new connection watches nothing.
 #[test]
 fn a_connection_is_no_longer_what_it_was() {
+    if BROKEN_CONNECTIONS.is_left_out() {
+        return;
+    }
     let watching = locking("watch once", |client| async move {
         let mut link = client.connection();
         () = until_answered(&mut link, cmd("WATCH").arg("lock")).await?;

@@ -94,6 +94,10 @@ fn broken_lock(parameters: &Parameters) -> Scenario {
     scenario("set_nx_ex_del", parameters).always(ExclusiveBelief::of("cs", parameters.permits))
 }
 
+fn two_clients() -> Parameters {
+    Parameters { clients: 2, permits: 1, lease: Duration::from_secs(1), ..Parameters::default() }
+}
+
 fn all_faults() -> Parameters {
     let faults = Faults::none().crashes(1).stalls(2).skew(Duration::from_secs(10));
     Parameters { clients: 3, faults, ..Parameters::default() }
@@ -195,7 +199,7 @@ fn whatever_fails_loses_the_steps_that_it_does_not_need() {
 fn a_failure_is_kept_as_steps() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept.trials");
     _ = std::fs::remove_file(&path);
-    let strategy = || (trials(parameters(), broken_semaphore).regression_file(&path), 0..3);
+    let strategy = || (trials(Just(two_clients()), broken_semaphore).regression_file(&path), 0..3);
     for seed in 0..2 {
         let config =
             Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
@@ -229,7 +233,8 @@ fn a_failure_is_kept_as_steps() {
     let kept = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{kept}B\n")).unwrap();
     let config = Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
-    _ = runner(0, config).run(&(trials(parameters(), broken_semaphore), 0..3), |(trial, _)| passes(&trial));
+    _ = runner(0, config)
+        .run(&(trials(Just(two_clients()), broken_semaphore), 0..3), |(trial, _)| passes(&trial));
     let shorter = kept.split_once("\n\n").unwrap().1;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{kept}B\n\n{shorter}"));
 

@@ -15,12 +15,16 @@ use locks::Subscribe as _;
 use locks::registry::{ALGORITHMS, Algorithm};
 
 use super::saved_schedules;
+use crate::bounds::{REAL_COUNTEREXAMPLES, SILENT_SERVER};
 use crate::redis_server;
 
 /// Replays all saved schedules in parallel, one thread for each database. Schedules with server
 /// faults are left out, because a replay cannot cause them.
 #[test]
 fn every_counterexample_is_real() {
+    if REAL_COUNTEREXAMPLES.is_left_out() {
+        return;
+    }
     let Some(server) = redis_server::borrow() else { return };
     let kept = saved_schedules::kept();
     assert!(!kept.is_empty());
@@ -250,6 +254,9 @@ fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
 /// The kernel accepts connections of a socket that listens, and nobody answers.
 #[test]
 fn a_server_that_never_answers_is_an_error() {
+    if SILENT_SERVER.is_left_out() {
+        return;
+    }
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}/", silent.local_addr().unwrap());
     let error = replay(url, &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();

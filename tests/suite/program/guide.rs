@@ -326,7 +326,7 @@ fn the_index_has_every_chapter_and_so_does_rustdoc() {
         let file = page.path.rsplit('/').next().unwrap();
         let name = file.strip_suffix(".md").unwrap();
         assert!(index.text.contains(&format!("[{name}]: {file}\n")), "{file}");
-        let chapter = format!("{name}: include_str!(\"../guide/{file}\");");
+        let chapter = format!("{name}: include_str!(\"../../guide/{file}\");");
         assert!(module.text.contains(&chapter), "tests/src/guide/mod.rs does not list {name}");
     }
 }

@@ -203,7 +203,9 @@ fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
 fn names_drawn_by_chance() {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let lock = |token: fn(&Client) -> String| {
-        Scenario::new("lock").faults(Faults::none().stalls(1)).actors(2, move |client| async move {
+        let scenario = Scenario::new("lock").faults(Faults::none().stalls(1));
+        let scenario = scenario.script(&redis::Script::new(COMPARE_AND_DELETE));
+        scenario.actors(2, move |client| async move {
             let (mut connection, token) = (client.connection(), token(&client));
             let mut set = cmd("SET");
             set.arg("k").arg(&token).arg("NX").arg("PX").arg(10_000);

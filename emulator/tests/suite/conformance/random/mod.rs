@@ -48,14 +48,9 @@ use command::Step;
 use play::{Difference, Pace, Pair};
 
 use super::wire::parse;
+use crate::bounds::{LIBRARY_SEQUENCES, SEQUENCES, STREAMS};
 use crate::redis_server::{self, OwnServer};
 
-/// The number of sequences in `cargo test`.
-const SEQUENCES: u64 = 20_000;
-/// The number of sequences of library calls in `cargo test`.
-const LIBRARY_SEQUENCES: u64 = 3_000;
-/// The number of byte streams in `cargo test`.
-const STREAMS: u64 = 8_000;
 /// The number of sequences, or of streams, per seed.
 const SEQUENCES_PER_SEED: u64 = 250;
 /// One sequence with waits is played for this many without.
@@ -72,27 +67,26 @@ const SHRINKS_MAX: u32 = 4096;
 
 #[test]
 fn random_commands_have_the_same_replies() {
-    let (seed, sequences) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", SEQUENCES));
+    let (seed, sequences) = (first_seed(), SEQUENCES.get());
     check(command::sequences, seed..seed + sequences.div_ceil(SEQUENCES_PER_SEED), SEQUENCES_PER_SEED);
 }
 
 #[test]
 fn random_library_calls_have_the_same_replies() {
-    let sequences = variable("LOCKSTEP_SEQUENCES", LIBRARY_SEQUENCES);
-    let seed = variable("LOCKSTEP_SEED", 0);
+    let (seed, sequences) = (first_seed(), LIBRARY_SEQUENCES.get());
     check(library::sequences, seed..seed + sequences.div_ceil(SEQUENCES_PER_SEED), SEQUENCES_PER_SEED);
 }
 
 #[test]
 fn time_passes_alike() {
-    let (seed, sequences) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", SEQUENCES));
+    let (seed, sequences) = (first_seed(), SEQUENCES.get());
     let seeds = (sequences / SEQUENCES_PER_TIMED).clamp(1, TIMED_SEEDS_MAX);
     check(command::timed_sequences, seed..seed + seeds, 1);
 }
 
 #[test]
 fn random_bytes_have_the_same_replies() {
-    let (seed, streams) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", STREAMS));
+    let (seed, streams) = (first_seed(), STREAMS.get());
     in_workers(seed..seed + streams.div_ceil(SEQUENCES_PER_SEED), |server| {
         let mut peers = bytes::Peers::new(server);
         move |seed| peers.play(seed, SEQUENCES_PER_SEED)
@@ -129,9 +123,10 @@ fn in_workers<F: FnMut(u64) -> Option<(String, String)>>(
     assert!(reports.is_empty(), "{}", reports.into_values().collect::<String>());
 }
 
-fn variable(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name);
-    text.map_or(default, |text| text.parse().unwrap_or_else(|error| panic!("{name} is a number: {error}")))
+/// `LOCKSTEP_SEED`, or zero.
+fn first_seed() -> u64 {
+    let seed = std::env::var("LOCKSTEP_SEED");
+    seed.map_or(0, |seed| seed.parse().unwrap_or_else(|error| panic!("LOCKSTEP_SEED is a number: {error}")))
 }
 
 /// Plays the sequences of one seed. Reports the first failure: its subject and the whole text.
