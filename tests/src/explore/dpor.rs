@@ -23,7 +23,10 @@ use crate::trace::{HappensBefore, History, Process, StepFootprint};
 /// Some executions turn out to be covered by others only after they have begun. They end early, as
 /// blocked. The wakeup trees of that paper avoid such executions, but they need the footprint of a
 /// step at a place where it has not run. The footprint of a compare-and-set there is unknown. If
-/// the trees use its footprint from elsewhere, traces are lost.
+/// the trees use its footprint from elsewhere, traces are lost. To know it, the step has to be
+/// taken in a copy of the world. A blocked execution does just that: it begins at a checkpoint,
+/// ends after about one more step, and what servers and clients do in it is remembered. So to look
+/// ahead would cost what it saves.
 ///
 /// No execution ends at a state that was reached before, because few states repeat. A state
 /// consists of the servers' data, what each client has received, the time, and who is inside. In
