@@ -7,7 +7,8 @@
 
 mod grammar;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use indexmap::IndexMap;
 
@@ -125,10 +126,16 @@ impl Row {
     }
 }
 
-/// `HELP` of any command with subcommands: their arguments and their purpose.
+/// `HELP` of any command with subcommands: their arguments and their purpose. Each is made once.
 fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    static HELPS: Mutex<BTreeMap<&str, Reply>> = Mutex::new(BTreeMap::new());
+    let mut helps = HELPS.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(helps.entry(ctx.row.name).or_insert_with(|| new_help(ctx)).clone())
+}
+
+fn new_help(ctx: &Ctx<'_>) -> Reply {
     let container = ctx.row.name.split('|').next().unwrap_or_default();
-    let Some((row, _)) = ctx.table.lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
+    let Some((row, _)) = ctx.table.lookup(container.as_bytes()) else { return Reply::Array(Vec::new()) };
     let mut lines = Vec::new();
     if !row.is_container() {
         lines.extend(["(no subcommand)".to_owned(), indented(ctx.table, row.name)]);
@@ -139,7 +146,7 @@ fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         lines.extend([format!("{name} {grammar}").trim_end().to_owned(), indented(ctx.table, sub.name)]);
     }
     lines.extend(["HELP".to_owned(), indented(ctx.table, ctx.row.name)]);
-    Ok(help_of(container, lines))
+    help_of(container, lines)
 }
 
 /// The lines of a `HELP`, after the line that all have in common.
