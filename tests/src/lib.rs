@@ -17,6 +17,7 @@
 //! | module | what it has |
 //! | --- | --- |
 //! | `fingerprint` | hashes that are equal in all processes |
+//! | `interned` | the names of sections and resources |
 //! | `actor` | the names of clients |
 //! | `fault` | what may go wrong: one row each, and the budgets |
 //! | `schedule` | steps, and schedules as text |
@@ -40,6 +41,7 @@
 //! | [`guide`] | no code: how to use all this, chapter by chapter |
 
 mod fingerprint;
+mod interned;
 pub mod actor;
 pub mod fault;
 pub mod schedule;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::Client;
+use crate::interned::interned;
 use crate::live::Act;
 use crate::trace::HoldId;
 
@@ -37,8 +38,8 @@ pub struct Hold<'a> {
 impl Client {
     /// Marks that the client was granted `section` and is inside. To be called when the code knows
     /// of the grant. [`Hold`] says which mark is for what.
-    pub fn hold(&self, section: &'static str) -> Hold<'_> {
-        Hold { client: self, section, since: None, record: None }
+    pub fn hold(&self, section: impl AsRef<str>) -> Hold<'_> {
+        Hold { client: self, section: interned(section.as_ref()), since: None, record: None }
     }
 }
 

@@ -16,6 +16,7 @@ use locks::{Env, Source};
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 
+use crate::interned::interned;
 use crate::live::{Act, LiveClient, OperationId};
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
@@ -100,8 +101,8 @@ impl Client {
 
     /// Records that a resource accepted a write of this client with this fencing token. The write
     /// was the client's last command, whose reply may have been late.
-    pub fn accepted(&self, resource: &'static str, token: i64) {
-        self.0.note(Act::Accept { resource, token });
+    pub fn accepted(&self, resource: impl AsRef<str>, token: i64) {
+        self.0.note(Act::Accept { resource: interned(resource.as_ref()), token });
     }
 }
 
