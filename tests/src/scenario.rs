@@ -13,6 +13,7 @@ use crate::fault::{Faults, SERVERS_MAX};
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::schedule::SPAN_MAX;
+use crate::sim::Recording;
 use crate::trace::Reached;
 
 /// How long redis-rs's multiplexed connections wait for a reply by default.
@@ -387,6 +388,14 @@ impl Scenario {
     /// The oracles that must hold in every execution.
     pub fn oracles(&self) -> impl Iterator<Item = &Arc<dyn Oracle>> {
         self.oracles.iter()
+    }
+
+    /// How much explorations record.
+    pub(crate) fn recording(&self) -> Recording {
+        match self.oracles.iter().any(|oracle| oracle.needs_commands()) {
+            true => Recording::Full,
+            false => Recording::Lean,
+        }
     }
 
     /// For each actor, the last earlier actor that it is interchangeable with. No trace is lost if

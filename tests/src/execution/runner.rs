@@ -213,7 +213,7 @@ impl Runner {
             None => {
                 let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
                 let servers = self.servers(scenario);
-                self.run_with(servers, scenario, policy, Recording::Lean, mode, kept)
+                self.run_with(servers, scenario, policy, scenario.recording(), mode, kept)
             }
         };
         *checkpoints = kept.unwrap_or_default();
@@ -260,6 +260,10 @@ impl Runner {
 
     /// The fastest mode that shows the truth.
     pub(crate) fn best_mode(&self, scenario: &Scenario) -> Mode {
+        // Commands are recorded where they run.
+        if scenario.recording() == Recording::Full {
+            return Mode::Real;
+        }
         let codes = self.timers.of(scenario).codes;
         let may_repeat = match self.learning {
             Learning::Off => return Mode::Real,

@@ -94,7 +94,7 @@ pub(super) fn expect_the_same_again(
 ) -> Result<(), Stop> {
     let Executed { history, mode, .. } = executed;
     let schedule = Schedule { steps: history.steps.clone() };
-    let again = replay(runner, scenario, &schedule, Recording::Lean);
+    let again = replay(runner, scenario, &schedule, scenario.recording());
     if again == **history {
         return Ok(());
     }
@@ -105,7 +105,8 @@ pub(super) fn expect_the_same_again(
     };
     let difference = timeline::render_difference(&one, &other, scenario.actors.len());
     // The first of three may have been the one that differs.
-    let is_certain = difference.is_some() || replay(runner, scenario, &schedule, Recording::Lean) != again;
+    let is_certain =
+        difference.is_some() || replay(runner, scenario, &schedule, scenario.recording()) != again;
     let what = difference.or_else(|| render(history, &again)).or_else(|| touched_otherwise(history, &one));
     let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
     if !is_certain && *mode != Mode::Real {

@@ -38,8 +38,8 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// Everything that happened in at least one execution.
     pub reached: Reached,
-    /// Habits of the code that break locks sooner or later. Empty unless [`exhaustive`] or
-    /// [`sample`] has looked for them.
+    /// Habits of the code that break locks sooner or later. Empty unless
+    /// [`exhaustive`](super::exhaustive) or [`sample`](super::sample) has looked for them.
     pub lints: Vec<Warning>,
     /// The lints that the scenario allows, if `lints` is known.
     pub allowances: Vec<Allowance>,

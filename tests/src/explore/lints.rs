@@ -2,13 +2,14 @@
 //! are few, and run after an exploration.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::dpor::Dpor;
 use super::sampler::{Method, Sampler};
 use crate::execution::Runner;
 use crate::lint::{Allowance, Warning, warnings};
+use crate::oracle::Oracle;
 use crate::render::printable;
 use crate::replay::replay;
 use crate::scenario::Scenario;
@@ -37,20 +38,28 @@ pub(super) struct Habits {
     pub(super) allowances: Vec<Allowance>,
     /// The scripts that the servers did not know when a client called them first.
     pub(super) unloaded: Vec<String>,
+    /// The name of an oracle that looks at commands and does not say so.
+    pub(super) sees_no_commands: Option<&'static str>,
 }
 
 /// The habits of the code of a scenario. The violation that was found is one of the executions.
 pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&Schedule>) -> Habits {
     let violation = violation.map(|schedule| replay(runner, scenario, schedule, Recording::Full));
     let mut histories = Vec::from_iter(violation);
-    let steps = |history: &History| Schedule { steps: history.steps.clone() };
+    let mut sees_no_commands = None;
+    let mut look_at = |runner: &mut Runner, drawn: &Scenario, executed: &History| {
+        let steps = Schedule { steps: executed.steps.clone() };
+        let full = replay(runner, drawn, &steps, Recording::Full);
+        sees_no_commands = sees_no_commands.or(seeing_more(scenario, executed, &full));
+        histories.push(full);
+    };
     if let Some(first) = Dpor::default().run_next(runner, scenario) {
-        histories.push(replay(runner, scenario, &steps(&first), Recording::Full));
+        look_at(runner, scenario, &first);
     }
     let mut sampler = Sampler::new(Method::PORTFOLIO, 0);
     for _ in 0..DRAWN {
         let (executed, drawn) = sampler.run(runner, scenario);
-        histories.push(replay(runner, &drawn, &steps(&executed), Recording::Full));
+        look_at(runner, &drawn, &executed);
     }
     let leases: Vec<Duration> = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
     let (mut lints, mut allowances) = (warnings(&histories, &leases), scenario.allowances.clone());
@@ -59,7 +68,17 @@ pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&
     }
     lints.retain(|warning| allowances.iter().all(|allowance| allowance.lint.name != warning.lint.name));
     let unloaded: BTreeSet<String> = histories.iter().flat_map(unloaded).collect();
-    Habits { lints, allowances, unloaded: Vec::from_iter(unloaded) }
+    Habits { lints, allowances, unloaded: Vec::from_iter(unloaded), sees_no_commands }
+}
+
+/// The first oracle that judges an execution only, or finds it wrong only, if all commands are
+/// recorded.
+fn seeing_more(scenario: &Scenario, seen: &History, full: &History) -> Option<&'static str> {
+    let sees_more = |oracle: &&Arc<dyn Oracle>| {
+        oracle.check(full).is_some() && oracle.check(seen).is_none()
+            || oracle.judges(full) && !oracle.judges(seen)
+    };
+    scenario.oracles.iter().find(sees_more).map(|oracle| oracle.name())
 }
 
 /// The scripts that a server did not know, before a fault can have made it forget them.

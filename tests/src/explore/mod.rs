@@ -165,7 +165,17 @@ fn explore_division(
         let violation = judged.as_ref().err().and_then(|report| report.schedule());
         let habits = lints::look(&mut runner, scenario, violation);
         lints::print(&scenario.name, &habits);
-        let Habits { lints, allowances, unloaded } = habits;
+        let Habits { lints, allowances, unloaded, sees_no_commands } = habits;
+        let judged = match (sees_no_commands, judged) {
+            (Some(oracle), Ok(Exploration { schedules, .. })) => {
+                let problem = Problem::Vacuous(vacuous::blind(oracle));
+                Err(Box::new(Report::new(scenario, problem, schedules)))
+            }
+            (Some(oracle), Err(report)) if matches!(report.problem, Problem::Vacuous(_)) => {
+                Err(Box::new(Report { problem: Problem::Vacuous(vacuous::blind(oracle)), ..*report }))
+            }
+            (_, judged) => judged,
+        };
         match judged {
             Ok(exploration) => Ok(Exploration { lints, allowances, unloaded, ..exploration }),
             Err(report) => Err(Box::new(Report { lints, allowances, ..*report })),

@@ -10,7 +10,6 @@ use super::timer_probe::probe_timers;
 use super::uniform_walk::UniformWalk;
 use crate::execution::{Executed, Policy, Runner};
 use crate::scenario::Scenario;
-use crate::sim::Recording;
 
 /// A fault budget is drawn as zero with a probability of 1 in `FAULTLESS`.
 const FAULTLESS: u32 = 8;
@@ -90,7 +89,7 @@ impl Sampler {
                     Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
                 }
             };
-            let (executed, _) = runner.run_fresh(&scenario, policy, Recording::Lean);
+            let (executed, _) = runner.run_fresh(&scenario, policy, scenario.recording());
             // If new timers are known now, the schedule runs again. Then no client waits for a
             // timer that does not exist.
             if executed.is_endless() || !probe_timers(runner, &scenario, &executed) {

@@ -100,6 +100,13 @@ fn not_entered(sections: &[&str], entered: &BTreeSet<String>) -> String {
     format!(": no client entered {missing}, but clients entered {entered}")
 }
 
+/// The text about an oracle that looks at commands, and does not say so.
+pub(super) fn blind(oracle: &str) -> String {
+    format!(
+        "{oracle} saw no commands, and judges otherwise if it does: let its `Oracle::needs_commands` return true"
+    )
+}
+
 /// The text of a pass that means nothing, if the scenario has no oracle.
 pub(super) fn without_oracle(scenario: &Scenario) -> Option<String> {
     scenario.oracles.is_empty().then(|| {

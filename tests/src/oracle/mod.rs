@@ -60,9 +60,17 @@ pub trait Oracle: Debug + Send + Sync {
         false
     }
 
-    /// Whether the order of all commands matters, even if they touch different keys.
-    fn judges_commands(&self) -> bool {
+    /// Whether it looks at commands ([`EventKind::Command`]). An exploration then records them in
+    /// every execution, and runs all code and all servers each time, which takes several times as
+    /// long. Otherwise their events are in none that an oracle sees.
+    fn needs_commands(&self) -> bool {
         false
+    }
+
+    /// Whether the order of all commands matters, even if they touch different keys. An oracle that
+    /// looks at each command by itself says `false`, and needs fewer schedules.
+    fn judges_commands(&self) -> bool {
+        self.needs_commands()
     }
 
     /// The first violation, if there is one.

@@ -14,7 +14,6 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, shrink};
-use crate::sim::Recording;
 
 /// A trial, and how it shrinks.
 ///
@@ -136,7 +135,7 @@ fn pieces_of(len: usize) -> Stage {
 
 /// The name of the first oracle that a run violates.
 fn violated(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule) -> Option<&'static str> {
-    let history = replay(runner, scenario, schedule, Recording::Lean);
+    let history = replay(runner, scenario, schedule, scenario.recording());
     let is_violated = |oracle: &&Arc<dyn Oracle>| oracle.check(&history).is_some();
     if Success.check(&history).is_some() {
         return Some(Success.name());

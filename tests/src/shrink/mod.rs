@@ -20,7 +20,6 @@ use crate::oracle::{Oracle, Violation};
 use crate::replay::{Replay, replay};
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::sim::Recording;
 use crate::trace::History;
 use failing::Failing;
 use pass::PASSES;
@@ -82,7 +81,7 @@ pub fn shrink(
     }
     let found = Schedule { steps: best.steps };
     // Only an execution in which everything runs is a proof.
-    let history = replay(runner, scenario, &found, Recording::Lean);
+    let history = replay(runner, scenario, &found, scenario.recording());
     if oracle.check(&history).as_ref() != Some(&best.violation) && runner.unlearn(scenario) {
         return shrink(runner, scenario, schedule, oracle);
     }
@@ -90,7 +89,7 @@ pub fn shrink(
     let needed = cost::actors(&schedule.steps).last().map_or(0, |actor| actor.0 + 1);
     let mut actors = scenario.actors.len();
     if scenario.is_uniform() && needed < actors {
-        let history = replay(runner, &scenario.with_actors(needed), &schedule, Recording::Lean);
+        let history = replay(runner, &scenario.with_actors(needed), &schedule, scenario.recording());
         if oracle.check(&history).as_ref() == Some(&best.violation) {
             actors = needed;
         }
@@ -107,7 +106,7 @@ fn attempt(
 ) -> Option<Failing> {
     let schedule = Schedule { steps };
     let policy = || Noting { replay: Replay::new(&schedule), shorter: Vec::new() };
-    let (executed, policy) = runner.run_fresh(scenario, policy, Recording::Lean);
+    let (executed, policy) = runner.run_fresh(scenario, policy, scenario.recording());
     let violation = oracle.check(&executed)?;
     let steps = executed.steps[..violation.step].to_vec();
     Some(Failing {

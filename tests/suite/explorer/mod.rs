@@ -16,6 +16,7 @@ pub(crate) mod oracles;
 mod oracle_boundaries;
 mod grants;
 mod vacuous;
+mod commands_judged;
 mod first_use;
 mod nested_replies;
 mod lints;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::explore::{Division, JOBS_VARIABLE, RESULTS_VARIABLE, SHARD_VARIABLE, Shard, exhaustive_shard};
 use harness::oracle::{ExclusiveFact, Fenced, Oracle, Violation};
-use harness::trace::{HappensBefore, History, Reached};
+use harness::trace::{EventKind, HappensBefore, History, Reached};
 use harness::{Client, Faults, Scenario, exhaustive, sample};
 
 use crate::bounds::{DIVISIONS, KILLED};
@@ -52,6 +52,10 @@ impl Oracle for Recorder {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
+        // Some executions run again with all commands.
+        if history.events.iter().any(|event| matches!(event.kind, EventKind::Command { .. })) {
+            return None;
+        }
         let mut hasher = DefaultHasher::new();
         HappensBefore::of(history).foata_normal_form(history).hash(&mut hasher);
         (&self.file).write_all(format!("{:016x}\n", hasher.finish()).as_bytes()).unwrap();
@@ -240,10 +244,6 @@ fn shards_are_disjoint_and_their_union_is_the_whole() {
             let shards =
                 (1..=of).map(|nth| folder.run(exploration, &[(SHARD_VARIABLE, &format!("{nth}/{of}"))]));
             let shards: Vec<Ended> = shards.collect();
-            println!(
-                "{exploration}: {:?}",
-                shards.iter().map(|shard| shard.traces.len()).collect::<Vec<_>>()
-            );
             assert!(shards.iter().all(|shard| shard.has_passed));
             let (judged, whole) =
                 (counted(shards.iter().flat_map(|shard| &shard.traces)), counted(&whole.traces));
