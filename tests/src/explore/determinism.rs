@@ -58,8 +58,8 @@ fn endless(runner: &mut Runner, scenario: &Scenario, history: &History) -> Optio
     let schedule = Schedule { steps: history.steps.clone() };
     let full = replay(runner, &scenario.clone().limits(limits), &schedule, Recording::Full);
     let commands = full.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Command { actor: sender, text, reply, .. } if *sender == actor => {
-            Some(format!("{text} → {reply}"))
+        EventKind::Command { actor: sender, text, script, reply, .. } if *sender == actor => {
+            Some(format!("{} → {reply}", full.request_text(text, script.as_ref())))
         }
         _ => None,
     });
