@@ -75,18 +75,22 @@ mod tests {
 
     #[test]
     fn every_cell_is_of_one_shard() {
-        let algorithms: Vec<_> = ALGORITHMS.iter().collect();
-        let named = |shard| {
-            let cells = cells(shard, &algorithms).into_iter();
-            cells.map(|(algorithm, class)| (algorithm.name, class.name())).collect::<Vec<_>>()
-        };
-        let whole = named(Shard::WHOLE);
-        assert_eq!(whole.len(), ALGORITHMS.len() * FaultClass::ALL.len());
-        for of in [1, 2, 3, 8, 50] {
-            let shards: Vec<_> = Shard::new(1, of).unwrap().all().map(named).collect();
-            assert_eq!(shards.len(), of);
-            for cell in &whole {
-                assert_eq!(shards.iter().filter(|cells| cells.contains(cell)).count(), 1);
+        let all: Vec<_> = ALGORITHMS.iter().collect();
+        // Two algorithms have fewer cells than there are shards in the end.
+        let more_than_cells = 2 * FaultClass::ALL.len() + 1;
+        for (algorithms, divisions) in [(&all[..], &[1, 2, 3, 8, 50][..]), (&all[..2], &[more_than_cells])] {
+            let named = |shard| {
+                let cells = cells(shard, algorithms).into_iter();
+                cells.map(|(algorithm, class)| (algorithm.name, class.name())).collect::<Vec<_>>()
+            };
+            let whole = named(Shard::WHOLE);
+            assert_eq!(whole.len(), algorithms.len() * FaultClass::ALL.len());
+            for &of in divisions {
+                let shards: Vec<_> = Shard::new(1, of).unwrap().all().map(named).collect();
+                assert_eq!(shards.len(), of);
+                for cell in &whole {
+                    assert_eq!(shards.iter().filter(|cells| cells.contains(cell)).count(), 1);
+                }
             }
         }
     }
