@@ -7,7 +7,6 @@ use super::coverage::Coverage;
 use super::report::{Problem, Report};
 use super::shard::BranchId;
 use super::stop::Stop;
-use super::vacuous::without_oracle;
 use super::{determinism, livelock_search, retry_probe, vacuous};
 use crate::execution::{Executed, Mode, Runner};
 use crate::lint::{Allowance, Warning};
@@ -209,7 +208,7 @@ impl Exploration {
         let mut oracles = scenario.oracles.iter().enumerate();
         let unjudged = oracles.find(|(place, oracle)| !self.judged.contains(&(*place, oracle.name())));
         let missing = self.reached.missing(scenario.must_reach).map(str::to_owned);
-        let missing = missing.or(without_oracle(scenario));
+        let missing = missing.or(vacuous::without_oracle(scenario));
         missing.or_else(|| unjudged.map(|(_, oracle)| vacuous::unjudged(&**oracle, &self.entered)))
     }
 

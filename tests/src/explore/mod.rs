@@ -145,6 +145,8 @@ pub fn run(
     judge_one(runner, scenario, executed.into_history())
 }
 
+/// Explores the part of a scenario that this division has, judges it, and looks at the habits of
+/// the code.
 fn explore_division(
     scenario: &Scenario,
     division: &Division,

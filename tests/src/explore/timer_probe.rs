@@ -23,10 +23,10 @@ pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, executed: &Execute
         if timers.get(actor, local_state).is_none() {
             let schedule = Schedule { steps: executed.steps[..steps].to_vec() };
             let probe = || TimerProbe { replay: Replay::new(&schedule), actor };
-            let (executed, _) = runner.run_fresh(scenario, probe, Recording::Lean);
-            let waited = executed.steps.last() == Some(&Step::Wait);
+            let (probed, _) = runner.run_fresh(scenario, probe, Recording::Lean);
+            let waited = probed.steps.last() == Some(&Step::Wait);
             let has_timer =
-                !waited || executed.footprints.last().is_some_and(|footprint| footprint.fires_timer);
+                !waited || probed.footprints.last().is_some_and(|footprint| footprint.fires_timer);
             timers.insert(actor, local_state, has_timer);
         }
     }
