@@ -72,6 +72,8 @@ pub use locks::Record;
 pub use replay::{SavedSchedule, replay, replay_saved};
 pub use scenario::{ActorError, Limits, Scenario, from_fn};
 pub use schedule::Schedule;
+pub use sim::ServerData;
+pub use trace::Ended;
 
 /// The examples of the front page are tests.
 #[cfg(doctest)]

@@ -57,6 +57,8 @@ pub fn scenario_of_lease(
         scenario.actors.extend(std::iter::repeat_n(act, count));
     }
     (scenario.before, scenario.probe) = (Some(code.before), Some((size.permits, code.probes)));
+    // A lock is free when all have released it, however many there were.
+    let scenario = scenario.or_fewer();
     // Some semaphores rank holders by name if their scores are equal. Their clients are not
     // interchangeable.
     let scenario = if kind == AlgorithmKind::Semaphore { scenario } else { scenario.interchangeable() };

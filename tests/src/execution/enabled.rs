@@ -8,7 +8,7 @@ use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::live::Traffic;
 use crate::schedule::Step;
-use crate::sim::{ActorState, Gate, Life, World};
+use crate::sim::{ActorState, Gate, Life, Tries, World};
 
 /// Most times that others sleep after a stall while something is slow. Clients that poll would
 /// sleep for ever.
@@ -21,6 +21,10 @@ impl Execution<'_> {
     /// Clocks are set before all else. If every client sleeps, time comes before the actors.
     pub(super) fn enabled_steps(&mut self, enabled: &mut Vec<Step>) {
         enabled.clear();
+        self.sim.world.note_evening();
+        if self.sim.world.do_services_rest(self.scenario.lease_max()) {
+            return;
+        }
         let retrying = self.sim.world.retrying();
         self.sim.world.note_retries(&retrying);
         let change = self.sim.next_change(&retrying);
@@ -47,7 +51,13 @@ impl Execution<'_> {
         };
         let is_too_slow = is_slow && world.waits_in_stall() >= WAITS_IN_STALL_MAX;
         let is_awake = |gate: &Gate| gate.is_busy() && !gate.is_slow() && !tries_in_vain(gate.actor);
-        let all_sleep = !world.gates.iter().any(is_awake)
+        // A service that does the same again and again leaves it to others to begin.
+        let is_service = |tries: &Tries| world.actors[tries.actor.0].is_service;
+        let leaves_it = world.actors.iter().any(|client| client.life == Life::Unstarted)
+            && !world.actors.iter().any(|other| sleeps(&other))
+            && retrying.iter().all(is_service);
+        let all_sleep = !leaves_it
+            && !world.gates.iter().any(is_awake)
             && !in_vain
             && !is_too_slow
             && (change.is_some()

@@ -1,17 +1,20 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
-//! clients probe. No policy chooses these steps, and oracles judge them later.
+//! clients judge the end and probe. No policy chooses these steps, and oracles judge them later.
+
+use std::sync::Arc;
 
 use super::run::Execution;
+use super::start::judged_by;
 use crate::actor::{ACTORS_MAX, Actor};
-use crate::scenario::Act;
+use crate::scenario::{Act, Judge};
 use crate::schedule::Step;
 use crate::sim::{ActorState, GRACE, Gate, Life, Passage, TIMER_MAX, World};
-use crate::trace::EventKind;
+use crate::trace::{EventKind, LocalState};
 
 impl Execution<'_> {
     /// Ends an execution without further faults. Every client runs to its end, in turns. If a
     /// client crashed, a message was lost or an operation was cancelled, a lease passes. Then fresh
-    /// clients probe.
+    /// clients judge the end and probe.
     pub(super) fn heal(&mut self) {
         self.resume_all();
         loop {
@@ -21,7 +24,8 @@ impl Execution<'_> {
                 self.take(Step::Late(actor, connection));
                 has_moved = true;
             }
-            if active.is_empty() {
+            self.sim.world.note_evening();
+            if active.is_empty() || self.sim.world.do_services_rest(self.scenario.lease_max()) {
                 break;
             }
             for &actor in &active {
@@ -37,25 +41,70 @@ impl Execution<'_> {
                 return;
             }
             if !has_moved && !self.wait_or_retry(&active) {
-                active.into_iter().for_each(|actor| self.sim.world.record(EventKind::Stuck { actor }));
+                let mut stuck = active;
+                stuck.retain(|&actor| !self.sim.world.actor(actor).is_service);
+                if stuck.is_empty() {
+                    break;
+                }
+                stuck.into_iter().for_each(|actor| self.sim.world.record(EventKind::Stuck { actor }));
                 return;
             }
         }
-        self.probe();
+        let has_all = self.sim.world.actors.iter().all(|client| client.life != Life::Unstarted);
+        let finals: &[Judge] = match self.scenario.is_part() || !has_all {
+            true => &[],
+            false => &self.scenario.finals,
+        };
+        if finals.is_empty() && self.scenario.probe.is_none() {
+            return;
+        }
+        let after_lease = self.let_the_end_come();
+        self.end_services();
+        finals.iter().enumerate().for_each(|(nth, judge)| self.judge(nth, judge));
+        self.probe(after_lease);
     }
 
-    /// Lets fresh clients probe: they must get everything.
-    fn probe(&mut self) {
-        let Some((wanted, probe)) = &self.scenario.probe else { return };
+    /// Waits until the servers are back, and no client can release any more what a crash, a lost
+    /// message or a cancellation left. Returns whether a lease has passed.
+    fn let_the_end_come(&mut self) -> bool {
         if let Some(away) = self.sim.outage() {
             self.advance(away);
         }
-        // No client can release what a crash, a lost message or a cancellation left.
         let seen = self.sim.world.history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
             self.let_a_lease_pass();
         }
+        after_lease
+    }
+
+    /// Ends the services, so that they take nothing from those that judge.
+    fn end_services(&mut self) {
+        let services: Vec<Actor> = self.sim.world.services().map(|service| service.actor).collect();
+        services.into_iter().for_each(|service| self.end(service));
+    }
+
+    /// Ends a client, and drops what its code holds.
+    fn end(&mut self, actor: Actor) {
+        self.sim.code.iter().for_each(|code| code.end(actor));
+        self.sim.drop_client(actor);
+    }
+
+    /// Lets a fresh client judge the end.
+    fn judge(&mut self, nth: usize, judge: &Judge) {
+        let (actor, ended) = (Actor::of_final(nth), Arc::new(self.sim.world.ended()));
+        let state = LocalState::told_of(&ended);
+        self.run_alone(actor, state, &judged_by(judge, &ended), |()| true, World::runs);
+        let is_own = |kind: &EventKind| matches!(kind, EventKind::Judged { judge, .. } if *judge == actor);
+        if !self.sim.world.history().events.iter().rev().any(|event| is_own(&event.kind)) {
+            let violation = Some("the code that judges it does not come to its end".into());
+            self.sim.world.record(EventKind::Judged { judge: actor, violation });
+        }
+    }
+
+    /// Lets fresh clients probe: they must get everything.
+    fn probe(&mut self, after_lease: bool) {
+        let Some((wanted, probe)) = &self.scenario.probe else { return };
         let before = self.sim.before_probes(*wanted, after_lease);
         if before.as_ref().is_some_and(|before| self.sim.repeat_probes(before)) {
             return;
@@ -66,7 +115,13 @@ impl Execution<'_> {
             let before = self.sim.world.now;
             // A guard that the code drops at its end must not give its grant to the next client.
             let is_granted = self
-                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted, World::runs)
+                .run_alone(
+                    Actor(ACTORS_MAX + n as usize),
+                    LocalState::default(),
+                    probe,
+                    |is_granted| is_granted,
+                    World::runs,
+                )
                 .unwrap_or(false);
             // A grant that is free is granted at once, without waiting.
             granted += u32::from(is_granted && (after_lease || self.sim.world.now == before));
@@ -78,6 +133,8 @@ impl Execution<'_> {
     /// A lease and some grace pass. Tasks that clients have left behind go on meanwhile.
     fn let_a_lease_pass(&mut self) {
         let until = self.sim.world.now + self.scenario.lease_max() + GRACE;
+        // Services may have left it to others to go on.
+        while self.let_all_through() && !self.is_cut() {}
         while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)) && !self.is_cut() {
             // A reply may make a task send more.
             while self.let_all_through() && !self.is_cut() {}
@@ -127,14 +184,14 @@ impl Execution<'_> {
     /// ended.
     pub(super) fn run_alone<R: 'static>(
         &mut self,
-        number: usize,
+        actor: Actor,
+        local_state: LocalState,
         act: &Act<R>,
         value: fn(R) -> bool,
         goes_on: fn(&World, Actor) -> bool,
     ) -> Option<bool> {
-        let actor = Actor(number);
         let mut client = ActorState::new(actor);
-        client.life = Life::Running;
+        (client.life, client.local_state) = (Life::Running, local_state);
         self.sim.world.actors.push(client);
         self.spawn(actor, act, value);
         self.quiesce();
@@ -155,8 +212,7 @@ impl Execution<'_> {
         }
         // If the time is over, that is recorded.
         self.is_cut();
-        self.sim.code.iter().for_each(|code| code.end(actor));
-        self.sim.drop_client(actor);
+        self.end(actor);
         match self.sim.world.actor(actor).life {
             Life::Ended(result) => result,
             Life::Unstarted | Life::Running | Life::Crashed => None,

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::actor::Actor;
 use crate::live::Terms;
 use crate::memo::{CodeId, ScenarioTimers, Thresholds, TimerCache};
-use crate::scenario::{Act, Scenario};
-use crate::sim::{ActorState, SharedList, SimulationConfig};
+use crate::scenario::{Act, Judge, Scenario};
+use crate::sim::{ActorState, Invariant, Judges, SharedList, SimulationConfig};
 
 /// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
 /// share them.
@@ -20,9 +20,12 @@ pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
     pub(super) giving_up: Arc<Mutex<Vec<GivingUp>>>,
-    /// Codes of clients, and of probes; the place of a code is its number.
-    codes: Arc<Mutex<Vec<Code<()>>>>,
-    probes: Arc<Mutex<Vec<Code<bool>>>>,
+    /// Codes of clients, of those that judge the end, and of probes; the place of a code is its
+    /// number.
+    codes: Arc<Mutex<Vec<Code<Act<()>>>>>,
+    finals: Arc<Mutex<Vec<Code<Judge>>>>,
+    probes: Arc<Mutex<Vec<Code<Act<bool>>>>>,
+    invariants: Arc<Mutex<Vec<Code<Judges>>>>,
 }
 
 /// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
@@ -30,7 +33,11 @@ pub(crate) struct Timers {
 type GivingUp = (Act<()>, u64);
 
 /// The code of a client, its lease, and how long it waits for a reply.
-type Code<R> = (Act<R>, Duration, Option<Duration>);
+type Code<A> = (A, Duration, Option<Duration>);
+
+/// The least numbers of the codes of clients that judge the end, and of probes.
+const FINALS: CodeId = 1 << 32;
+const PROBES: CodeId = 1 << 40;
 
 /// The knowledge of a scenario's code that changes which schedules there are. An exploration may
 /// find it late, and begins again. Processes that share an exploration must all have it.
@@ -55,8 +62,9 @@ impl KnownCode {
 }
 
 /// The number of a code. It is added if it is new.
-fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
-    let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
+fn number_of<A: ?Sized>(codes: &mut Vec<Code<Arc<A>>>, code: Code<Arc<A>>) -> usize {
+    let is_same =
+        |other: &Code<Arc<A>>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
     codes.iter().rposition(is_same).unwrap_or_else(|| {
         codes.push(code);
         codes.len() - 1
@@ -98,16 +106,33 @@ impl Timers {
         SimulationConfig {
             terms: Terms { lease, leases, servers, response_timeout },
             faults,
+            services: scenario.services.clone(),
+            final_codes: self.final_codes(scenario),
             probe_code: self.probe_code(scenario),
+            invariants: scenario.invariants.clone(),
+            invariant_codes: self.invariant_codes(scenario),
             thresholds: self.thresholds.get(&codes).unwrap_or_default(),
             codes,
             judges_commands: scenario.oracles.iter().any(|oracle| oracle.judges_commands()),
         }
     }
 
+    /// The numbers of the codes that judge the end.
+    fn final_codes(&self, scenario: &Scenario) -> Vec<CodeId> {
+        let mut finals = self.finals.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = |judge: &Judge| (judge.clone(), scenario.lease, scenario.response_timeout);
+        scenario.finals.iter().map(|judge| FINALS + number_of(&mut finals, code(judge))).collect()
+    }
+
+    /// The numbers of the codes that judge the data.
+    fn invariant_codes(&self, scenario: &Scenario) -> Vec<CodeId> {
+        let mut invariants = self.invariants.lock().unwrap_or_else(PoisonError::into_inner);
+        let code = |invariant: &Invariant| (invariant.judges.clone(), Duration::ZERO, None);
+        scenario.invariants.iter().map(|invariant| number_of(&mut invariants, code(invariant))).collect()
+    }
+
     /// The number of the code of the probes.
     fn probe_code(&self, scenario: &Scenario) -> CodeId {
-        const PROBES: CodeId = 1 << 32;
         let Some((_, probe)) = &scenario.probe else { return PROBES };
         let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
         PROBES + 1 + number_of(&mut probes, (probe.clone(), scenario.lease, scenario.response_timeout))

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::start::start;
+use super::start::{judged_by, start};
 use crate::actor::Actor;
 use crate::live::{Act, Begun, Code as _, Live, Moved, Noticed, PausedRuntime, Telling, Told, Turn};
 use crate::memo::{CodeId, Key, Memory, Timer};
 use crate::scenario::Scenario;
 use crate::sim::TIMER_MAX;
-use crate::trace::LocalState;
+use crate::trace::{Ended, LocalState};
 
 /// The runtime on which the code of clients runs, and the lessons that were given there.
 #[derive(Default)]
@@ -38,6 +38,8 @@ pub(super) struct Pupil<'a> {
     pub(super) code: CodeId,
     pub(super) actor: Actor,
     pub(super) state: LocalState,
+    /// How the actors have ended, for one that judges that.
+    pub(super) ended: Arc<Ended>,
     pub(super) has_started: bool,
     /// Its own code runs.
     pub(super) is_running: bool,
@@ -74,12 +76,17 @@ impl Pupil<'_> {
         }
         if !self.has_started {
             let (actor, polls_max) = (self.actor, self.scenario.limits.polls);
-            match (self.scenario.actors.get(actor.0), &self.scenario.probe) {
-                (Some(act), _) => start(&self.live, actor, act, |()| true, polls_max),
-                (None, Some((_, probe))) => {
+            let Scenario { actors, finals, probe, .. } = self.scenario;
+            let judge = actor.as_final().and_then(|nth| finals.get(nth));
+            match (actors.get(actor.0), judge, probe) {
+                (Some(act), ..) => start(&self.live, actor, act, |()| true, polls_max),
+                (None, Some(judge), _) => {
+                    start(&self.live, actor, &judged_by(judge, &self.ended), |()| true, polls_max);
+                }
+                (None, None, Some((_, probe))) => {
                     start(&self.live, actor, probe, |is_granted| is_granted, polls_max);
                 }
-                (None, None) => {}
+                (None, None, None) => {}
             }
             (self.has_started, self.is_running) = (true, true);
         }

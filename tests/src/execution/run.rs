@@ -16,7 +16,7 @@ use crate::schedule::Step;
 use crate::sim::{
     Checkpoints, Clients, Gate, Lack, Life, Passage, RealTime, Server, Simulation, Tries, World,
 };
-use crate::trace::{Event, EventKind};
+use crate::trace::{Event, EventKind, LocalState};
 
 /// An execution, as it runs.
 pub(super) struct Execution<'a> {
@@ -73,6 +73,7 @@ impl Execution<'_> {
         }
         self.sim.world.is_running = true;
         self.sim.begin_logs();
+        self.sim.begin_judging();
         let started_at = self.sim.real_time.as_ref().map(|real_time| real_time.started_at);
         self.sim.world.recorder.started_at(started_at);
     }
@@ -174,7 +175,7 @@ impl Execution<'_> {
 
     /// Runs the code before the actors, and removes its actor.
     fn run_before(&mut self, before: &Act<()>) {
-        self.run_alone(ACTORS_MAX, before, |()| true, World::can_act);
+        self.run_alone(Actor(ACTORS_MAX), LocalState::default(), before, |()| true, World::can_act);
         self.note_panics();
         assert!(
             self.sim.world.now.is_zero(),
@@ -254,6 +255,7 @@ impl Execution<'_> {
             }
         }
         self.note_panics();
+        self.sim.judge_again();
         self.record_timers();
         self.sim.world.recorder.end_step();
     }

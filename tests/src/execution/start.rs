@@ -5,7 +5,14 @@ use std::sync::Arc;
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::live::Live;
-use crate::scenario::Act;
+use crate::scenario::{Act, Judge};
+use crate::trace::Ended;
+
+/// The code of a client that judges the end, which is told how the actors ended.
+pub(super) fn judged_by(judge: &Judge, ended: &Arc<Ended>) -> Act<()> {
+    let (judge, ended) = (judge.clone(), ended.clone());
+    Arc::new(move |client| judge(client, ended.clone()))
+}
 
 /// Starts the code of a client in this process. `value` is what its result means.
 pub(super) fn start<R: 'static>(

@@ -1,5 +1,7 @@
 //! When a learned client has a lesson.
 
+use std::sync::Arc;
+
 use super::lesson::{Lesson, Pupil};
 use super::run::Execution;
 use crate::actor::Actor;
@@ -49,7 +51,11 @@ impl Execution<'_> {
         let (code, actor, goal) = key;
         let Simulation { config, timers, .. } = &*self.sim;
         let live = self.lessons.runtime.clients(config.terms.clone(), START);
-        let (scenario, state) = (self.scenario, LocalState::default());
+        let (scenario, ended) = (self.scenario, Arc::new(self.sim.world.ended()));
+        let state = match actor.as_final() {
+            Some(_) => LocalState::told_of(&ended),
+            None => LocalState::default(),
+        };
         let mut pupil = Pupil {
             scenario,
             live,
@@ -57,6 +63,7 @@ impl Execution<'_> {
             code,
             actor,
             state,
+            ended,
             has_started: false,
             is_running: false,
             tasks: 0,

@@ -21,7 +21,8 @@ impl Execution<'_> {
         const JUST_BEFORE: Duration = Duration::from_millis(1);
         self.sim.pause_until_replies(retrying.iter().map(|tries| tries.actor));
         let before = change.map(|change| change.saturating_sub(JUST_BEFORE));
-        let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX));
+        let left = self.sim.world.time_left(self.scenario.lease_max()).unwrap_or(TIMER_MAX);
+        let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX).min(left));
         if !has_fired && change.is_none() {
             return self.sim.world.note_wait_in_vain(retrying);
         }

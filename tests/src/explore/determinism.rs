@@ -13,7 +13,7 @@ use crate::render::{timeline, without_numbers};
 use crate::replay::replay;
 use crate::scenario::{Limits, Scenario};
 use crate::schedule::Schedule;
-use crate::shrink::shrink;
+use crate::shrink::{holds_of_whole, shrink};
 use crate::sim::Recording;
 use crate::trace::{EventKind, History};
 
@@ -44,6 +44,13 @@ pub fn expect_success(
     let timeline = timeline::render(&history, scenario.actors.len(), None, timeline::ANY);
     let saved = scenario.saved(&Success, &history, step);
     report(Problem::Failed { actor, what, schedule, timeline, saved })
+}
+
+/// Whether the code of an actor failed or never ended only because others did not start that the
+/// scenario demands.
+pub(super) fn fails_as_part(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
+    let failure = history.failure().filter(|_| scenario.is_part());
+    failure.is_some_and(|(.., step)| !holds_of_whole(runner, scenario, &history.steps[..step], &Success))
 }
 
 /// The report of an execution that reached a limit. It is not shrunk: a shorter schedule would say

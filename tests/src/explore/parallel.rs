@@ -20,7 +20,7 @@ use crate::fingerprint::fingerprint;
 use crate::oracle::list;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
-use crate::shrink::{ScheduleSize, shrink};
+use crate::shrink::{ScheduleSize, holds_of_whole, shrink};
 
 /// If a scenario has more schedules than this, they are divided among branches.
 const FEW: u64 = 1_000;
@@ -347,17 +347,20 @@ impl TraceSummary {
         self.exploration.reached.contention |= dpor.happens_before().has_contention(&executed);
         for (place, (oracle, known)) in scenario.oracles.iter().zip(&mut self.violations).enumerate() {
             let Some(violation) = oracle.check(&executed) else { continue };
-            self.exploration.note_find(place);
-            let causal_past = dpor.happens_before().causal_past(violation.step - 1);
+            let causal_past = dpor.happens_before().causal_past(violation.step);
             let least = ScheduleSize::least(&executed, &causal_past);
-            if known.as_ref().is_none_or(|known| least < known.least) {
+            let steps = &executed.steps[..violation.step];
+            if known.as_ref().is_none_or(|known| least < known.least)
+                && holds_of_whole(runner, scenario, steps, &**oracle)
+            {
+                self.exploration.note_find(place);
                 if executed.mode != Mode::Real {
                     let schedules = self.exploration.schedules;
                     determinism::expect_the_same_again(runner, scenario, &executed, schedules)?;
                 }
                 let causal_past =
                     Schedule { steps: causal_past.into_iter().map(|place| executed.steps[place]).collect() };
-                let whole = Schedule { steps: executed.steps[..violation.step].to_vec() };
+                let whole = Schedule { steps: steps.to_vec() };
                 *known = Some(Candidate { least, causal_past, whole });
             }
         }

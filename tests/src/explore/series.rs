@@ -159,7 +159,7 @@ impl<'a> Sample<'a> {
             let Some(violation) = oracle.check(history) else { continue };
             exploration.note_find(place);
             result.found_after.entry(place).or_insert(exploration.schedules - before);
-            let causal_past = happens_before.causal_past(violation.step - 1);
+            let causal_past = happens_before.causal_past(violation.step);
             if exploration.lacks(oracle, ScheduleSize::least(history, &causal_past)) {
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
                 let found = shrink(runner, scenario, &whole, oracle);

@@ -79,6 +79,7 @@ pub(super) fn unjudged(oracle: &dyn Oracle, entered: &BTreeSet<String>) -> Strin
         }
         Wanted::Probe => ": in every execution a client crashed, a message was lost, or an operation was cancelled".into(),
         Wanted::ProbeAfterLoss => ": no client crashed, no message was lost, and no operation was cancelled".into(),
+        Wanted::End => ": in no execution had all actors started and ended".into(),
         Wanted::Other => String::new(),
     };
     format!("{} had nothing to judge{missing}", oracle.name())

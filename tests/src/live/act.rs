@@ -203,7 +203,7 @@ impl Act {
             Act::Accept { resource, token } => format!("{resource} accepted {token}"),
             Act::End(End::Done(_)) => "it ended".into(),
             Act::End(End::Error(error)) => format!("it failed: {error}"),
-            Act::End(End::Panic(panic)) => format!("it failed: {panic}"),
+            Act::End(End::Panic(panic)) => format!("it panicked: {panic}"),
             Act::ReadTime
             | Act::DrawName
             | Act::Open { .. }

@@ -34,7 +34,7 @@ pub(crate) use act::{Act, Begun, End, Noticed, Turn};
 pub(crate) use client::LiveClient;
 pub(crate) use clients::{Live, Terms};
 pub(crate) use code::{Code, Moved};
-pub(crate) use panics::{Collecting, take as take_panics};
+pub(crate) use panics::{Collecting, take as take_panics, within};
 pub(crate) use quiescence::Quiescence;
 pub(crate) use request::{Pending, Request, RequestKind, hash_result, value_bytes};
 pub(crate) use runtime::PausedRuntime;

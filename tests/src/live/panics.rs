@@ -39,7 +39,7 @@ impl Drop for Collecting {
 
 /// Runs code of an actor that is no spawned task, and returns the text if it panicked. The panics
 /// that the code catches itself do not count.
-pub(super) fn within<R>(act: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn within<R>(act: impl FnOnce() -> R) -> Result<R, String> {
     let before = PANICS.with_borrow(|panics| panics.as_ref().map_or(0, Vec::len));
     let result = catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text(&*panic));
     PANICS.with_borrow_mut(|panics| panics.iter_mut().for_each(|panics| panics.truncate(before)));

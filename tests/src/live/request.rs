@@ -139,6 +139,21 @@ impl Request {
         self.commands().map(words).collect()
     }
 
+    /// Whether a command of it waits on its server without a limit, if it has to wait.
+    pub(crate) fn waits_without_limit(&self) -> bool {
+        let limit = |words: &[Vec<u8>]| {
+            let limit = match &*words.first()?.to_ascii_lowercase() {
+                b"blpop" | b"brpop" | b"bzpopmin" | b"bzpopmax" | b"blmove" | b"brpoplpush" => {
+                    words.last()?
+                }
+                b"blmpop" | b"bzmpop" => words.get(1)?,
+                _ => return None,
+            };
+            std::str::from_utf8(limit).ok()?.parse::<f64>().ok()
+        };
+        self.words().iter().any(|words| limit(words) == Some(0.0))
+    }
+
     /// How many bytes its words take.
     pub(crate) fn value_bytes(&self) -> usize {
         let words = self.commands().flat_map(Cmd::args_iter);

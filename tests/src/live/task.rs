@@ -41,7 +41,7 @@ impl Live {
                     Ok(Poll::Pending) => Poll::Pending,
                     Ok(Poll::Ready(Ok(result))) => Poll::Ready(End::Done(value(result))),
                     Ok(Poll::Ready(Err(error))) => Poll::Ready(End::Error(error.to_string())),
-                    Err(panic) => Poll::Ready(End::Panic(format!("its code panicked: {panic}"))),
+                    Err(panic) => Poll::Ready(End::Panic(panic)),
                 }
             });
             client.end(running.await);

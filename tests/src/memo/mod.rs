@@ -27,5 +27,7 @@ mod memory;
 
 pub(crate) use codes::{CodeId, Key, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 pub(crate) use memory::{Difference, Memory, Timer};
-pub(crate) use servers::{BeforeProbes, Probes, ServerState, Subscriber, Touches, Transition};
+pub(crate) use servers::{
+    BeforeJudgement, BeforeProbes, Judgement, Probes, ServerState, Subscriber, Touches, Transition,
+};
 use table::Memo;

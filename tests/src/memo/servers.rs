@@ -16,6 +16,8 @@ use crate::trace::{Event, EventKind, Reached};
 /// Most histories of probes that are remembered. If there are as many, all of them are forgotten:
 /// many executions end in states of their own.
 const PROBES_MAX: usize = 5_000;
+/// Most judgements of invariants that are remembered, in the same way.
+const JUDGEMENTS_MAX: usize = 50_000;
 
 /// Identifies a state of a server: its data, and its subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +57,7 @@ pub(crate) struct KnownServers {
     /// About how many bytes the values in snapshots, replies and messages take.
     pub(super) value_bytes: usize,
     probes: Memo<BeforeProbes, Arc<Probes>>,
+    judgements: Memo<BeforeJudgement, Arc<Judgement>>,
 }
 
 /// A server does something: its state before, the time that its clock shows, and a hash of what it
@@ -80,6 +83,22 @@ pub(crate) struct BeforeProbes {
     pub(crate) after_lease: bool,
     pub(crate) at: Duration,
     pub(crate) servers: Vec<Option<ServerState>>,
+}
+
+/// Everything on which the judgement of an invariant depends.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BeforeJudgement {
+    pub(crate) code: CodeId,
+    /// The time by the clock of each server.
+    pub(crate) at: Vec<Timestamp>,
+    pub(crate) servers: Vec<Option<ServerState>>,
+}
+
+/// The judgement of an invariant, and what it read on each server.
+#[derive(Debug)]
+pub(crate) struct Judgement {
+    pub(crate) violation: Option<String>,
+    pub(crate) reads: Vec<(usize, Arc<Footprint>)>,
 }
 
 /// The history of the probes.
@@ -187,6 +206,17 @@ impl KnownServers {
             self.probes.bound(PROBES_MAX);
             self.probes.learn(before, Arc::new(probes));
         }
+    }
+
+    /// The judgement of an invariant, if that is known.
+    pub(crate) fn judgement(&self, before: &BeforeJudgement) -> Option<Arc<Judgement>> {
+        self.judgements.get(before).cloned()
+    }
+
+    /// Learns the judgement of an invariant.
+    pub(crate) fn learn_judgement(&mut self, before: BeforeJudgement, judgement: Arc<Judgement>) {
+        self.judgements.bound(JUDGEMENTS_MAX);
+        self.judgements.learn(before, judgement);
     }
 
     /// The number of known answers.

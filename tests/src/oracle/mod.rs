@@ -4,6 +4,8 @@
 mod exclusive_belief;
 mod exclusive_fact;
 mod fenced;
+mod finally;
+mod invariant;
 mod no_leak;
 mod no_lost_wake_up;
 mod not_overtaken;
@@ -21,6 +23,8 @@ use std::time::Duration;
 pub use exclusive_belief::ExclusiveBelief;
 pub use exclusive_fact::ExclusiveFact;
 pub use fenced::Fenced;
+pub(crate) use finally::Finally;
+pub(crate) use invariant::Invariant;
 pub use no_leak::NoLeak;
 pub use no_lost_wake_up::NoLostWakeUp;
 pub use not_overtaken::NotOvertaken;
@@ -92,6 +96,8 @@ pub enum Wanted {
     Probe,
     /// Fresh clients probe, and there was such a fault.
     ProbeAfterLoss,
+    /// All actors have started, and have ended.
+    End,
     /// Something else.
     Other,
 }

@@ -338,6 +338,13 @@ fn sentence(kind: &EventKind) -> Option<String> {
         EventKind::Lapsed { actor } => {
             format!("The server no longer keeps the grant of {actor}, and {actor} is still inside.")
         }
+        EventKind::Broken { name, what } => format!("This breaks «{name}»: {}.", what.trim_end_matches('.')),
+        EventKind::Judged { violation, .. } => {
+            format!(
+                "All clients have ended. The end is judged: {}.",
+                violation.as_deref()?.trim_end_matches('.')
+            )
+        }
         EventKind::Probed { granted, wanted, after_lease } => {
             let when = if *after_lease {
                 "All clients have ended, and more than a lease has passed."

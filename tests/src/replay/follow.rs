@@ -31,6 +31,32 @@ impl Policy for Replay {
     }
 }
 
+/// Follows a schedule. Then all actors start that have not started, in the order of their names.
+#[derive(Debug)]
+pub(crate) struct ReplayWithAll(Replay);
+
+impl ReplayWithAll {
+    /// A policy that begins with the first step.
+    pub(crate) fn new(schedule: &Schedule) -> ReplayWithAll {
+        ReplayWithAll(Replay::new(schedule))
+    }
+}
+
+impl Policy for ReplayWithAll {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let has_started = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
+        let starts = |step: &Step| matches!(*step, Step::Run(actor, _) if !has_started(actor));
+        match self.0.choose(enabled, history) {
+            Choice::Finish => enabled.iter().position(starts).map_or(Choice::Finish, Choice::Take),
+            choice => choice,
+        }
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
+    }
+}
+
 /// Follows a schedule that a person may have written. Time moves exactly as the schedule says, even
 /// past other instants that matter, and clocks are as wrong as it says. Impossible steps are
 /// skipped. After the last step, no other actor starts.

@@ -11,6 +11,7 @@ mod real_redis;
 pub(crate) use claim::Claim;
 pub use claim::ClaimError;
 pub(crate) use comparison::ReplyComparison;
+pub(crate) use follow::ReplayWithAll;
 pub use follow::{Follow, Replay, replay};
 pub use real_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
 pub(crate) use replayed::match_scenario;

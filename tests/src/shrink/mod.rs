@@ -6,12 +6,14 @@
 mod cost;
 mod failing;
 mod pass;
+mod whole;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use cost::Cost;
 pub(crate) use cost::ScheduleSize;
+pub(crate) use whole::holds_of_whole;
 
 use crate::execution::{Choice, Policy, Runner};
 use crate::fault::Faults;
@@ -57,7 +59,8 @@ impl Finding {
 ///
 /// The result ends at the violation and contains only possible steps. It is never longer than the
 /// given schedule, not even for fewer faults. If all actors run equal code, actors that are not
-/// needed are removed.
+/// needed are removed. The violation stays if they start after it, unless the scenario says that
+/// fewer actors will do.
 pub fn shrink(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -109,6 +112,9 @@ fn attempt(
     let (executed, policy) = runner.run_fresh(scenario, policy, scenario.recording());
     let violation = oracle.check(&executed)?;
     let steps = executed.steps[..violation.step].to_vec();
+    if !holds_of_whole(runner, scenario, &steps, &**oracle) {
+        return None;
+    }
     Some(Failing {
         cost: Cost::of(&executed, violation.step),
         steps,

@@ -43,8 +43,7 @@ const PERMUTED_MAX: usize = 4;
 
 /// The causal past of the violation.
 fn causal_past_alone(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
-    let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
-    let causal_past = HappensBefore::of(&failing.history).causal_past(last);
+    let causal_past = HappensBefore::of(&failing.history).causal_past(failing.steps.len());
     vec![causal_past.into_iter().map(|place| failing.steps[place]).collect()]
 }
 

@@ -23,6 +23,8 @@ pub(crate) enum Life {
 pub(crate) struct ActorState {
     pub(crate) actor: Actor,
     pub(crate) life: Life,
+    /// Its code need not end.
+    pub(crate) is_service: bool,
     /// A fault gave the client an error in place of a reply.
     pub(crate) got_fault_error: bool,
     /// It lost its grant while it was inside.
@@ -79,6 +81,7 @@ impl ActorState {
         ActorState {
             actor,
             life: Life::Unstarted,
+            is_service: false,
             got_fault_error: false,
             lost_lease: false,
             lease_end: None,

@@ -1,10 +1,12 @@
 //! The settings of executions, and the times that they have in common.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::Timestamp;
 
+use super::server_data::Invariant;
 use crate::fault::Faults;
 use crate::live::Terms;
 use crate::memo::CodeId;
@@ -35,9 +37,14 @@ pub enum Recording {
 pub(crate) struct SimulationConfig {
     pub(crate) terms: Terms,
     pub(crate) faults: Faults,
-    /// The code of each actor, and that of the probes.
+    /// The numbers of the actors that are services.
+    pub(crate) services: BTreeSet<usize>,
+    /// The code of each actor, of each client that judges the end, and of the probes.
     pub(crate) codes: Vec<CodeId>,
+    pub(crate) final_codes: Vec<CodeId>,
     pub(crate) probe_code: CodeId,
+    pub(crate) invariants: Vec<Invariant>,
+    pub(crate) invariant_codes: Vec<CodeId>,
     /// The spans of time that the code distinguishes, as far as they are known.
     pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.

@@ -97,6 +97,11 @@ impl Gate {
         matches!(self.gate_state, GateState::Listening)
     }
 
+    /// Whether a command waits on its server.
+    pub(super) fn is_blocked(&self) -> bool {
+        matches!(self.gate_state, GateState::Blocked(..))
+    }
+
     /// A hash of the server, the name and the first key of the request.
     pub(super) fn brief(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.brief)

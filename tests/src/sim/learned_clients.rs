@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::clients::Unknown;
 use super::world::Cut;
-use super::{ActorState, Lack, Life, Simulation, World};
+use super::{ActorState, Lack, Life, Simulation, SimulationConfig, World};
 use crate::actor::Actor;
 use crate::live::End;
 use crate::memo::{CodeId, Key, Memory, Timer};
@@ -31,7 +31,9 @@ impl Simulation {
     }
 
     pub(super) fn code_of(&self, actor: Actor) -> CodeId {
-        self.config.codes.get(actor.0).copied().unwrap_or(self.config.probe_code)
+        let SimulationConfig { codes, final_codes, probe_code, .. } = &self.config;
+        let own = actor.as_final().map_or_else(|| codes.get(actor.0), |nth| final_codes.get(nth));
+        own.copied().unwrap_or(*probe_code)
     }
 
     /// Gives learned clients their turns until none is awake.
@@ -148,9 +150,17 @@ impl World {
     pub(super) fn end_client(&mut self, actor: Actor, end: &End) {
         let result = if let End::Done(value) = end { Some(*value) } else { None };
         match end.clone() {
+            end if actor.as_final().is_some() => {
+                let violation =
+                    if let End::Error(error) | End::Panic(error) = end { Some(error) } else { None };
+                self.record(EventKind::Judged { judge: actor, violation });
+            }
             End::Done(_) => {}
             End::Error(error) if self.may_give_up(actor) => self.record(EventKind::GaveUp { actor, error }),
-            End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
+            End::Error(error) => self.record(EventKind::Failed { actor, error }),
+            End::Panic(text) => {
+                self.record(EventKind::Failed { actor, error: format!("its code panicked: {text}") });
+            }
         }
         // Executions that differ in nothing else continue equally.
         self.actor(actor).forget_leases();

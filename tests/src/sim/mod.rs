@@ -9,6 +9,7 @@
 //! subject per file, as methods of both.
 
 mod shared_list;
+mod server_data;
 mod config;
 mod server;
 mod session;
@@ -28,8 +29,10 @@ mod holds;
 mod details;
 mod server_faults;
 mod retries;
+mod services;
 mod instants;
 mod serve;
+mod invariants;
 mod probes;
 mod turns;
 mod learned_clients;
@@ -44,6 +47,8 @@ pub(crate) use gate::{Gate, Passage};
 pub(crate) use real_time::RealTime;
 pub use server::Server;
 pub(crate) use server::connect;
+pub use server_data::ServerData;
+pub(crate) use server_data::{Invariant, Judges};
 pub(crate) use shared_list::SharedList;
 pub(crate) use simulation::Simulation;
 pub(crate) use tries::{Livelock, Retry, Tries};

@@ -18,7 +18,7 @@ use crate::fingerprint::fingerprint;
 use crate::trace::{EventKind, History};
 
 /// The number of equal tries after which a client waits for a change.
-const TRIES: usize = 3;
+pub(super) const TRIES: usize = 3;
 /// Most commands of one try.
 const COMMANDS_MAX: usize = 16;
 /// Most steps of one round of a livelock.
@@ -38,7 +38,8 @@ impl World {
         if self.gates.iter().any(Gate::is_slow) {
             return None;
         }
-        let actors = self.actors.iter().filter(|actor| matches!(actor.life, Life::Unstarted | Life::Running));
+        let may_end = |actor: &&ActorState| matches!(actor.life, Life::Unstarted | Life::Running);
+        let actors = self.actors.iter().filter(may_end).filter(|actor| !actor.is_service);
         let tries = actors.map(|actor| Some((actor.actor, len_of_tries(&actor.exchanges, TRIES)?)));
         let tries: Vec<(Actor, usize)> = tries.collect::<Option<_>>()?;
         let steps = &self.history().steps;
@@ -89,27 +90,29 @@ impl World {
     /// The latest try of a client. `None` if its last `count` tries were not equal, or changed what
     /// the servers hold. Also `None` if something has changed since that the latest one read.
     /// Otherwise the next try would be equal, too. If time moved, tries are not equal: the client
-    /// may count how long it has waited.
-    fn equal_tries(&self, actor: Actor, count: usize) -> Option<&[Exchange]> {
-        let exchanges = &self.actors[self.idx(actor)].exchanges;
+    /// may count how long it has waited. Those of a service are: it may sleep between them, and
+    /// keep a key alive.
+    pub(super) fn equal_tries(&self, actor: Actor, count: usize) -> Option<&[Exchange]> {
+        let ActorState { exchanges, is_service, .. } = &self.actors[self.idx(actor)];
         let len = len_of_tries(exchanges, count)?;
         let (before, latest) = exchanges.split_at(exchanges.len() - len);
         let History { steps, footprints, .. } = self.history();
         let of = |exchange: &Exchange| &footprints[exchange.step - 1];
         let tries = &exchanges[exchanges.len() - count * len..];
-        if tries[0].step == 0 || tries.last()?.step > steps.len() {
+        if tries.iter().any(|exchange| exchange.step == 0) || tries.last()?.step > steps.len() {
             // The tries belong to no step, or the history has been taken.
             return None;
         }
-        if footprints[tries[0].step - 1..].iter().any(|footprint| footprint.moves_time()) {
-            return None;
-        }
-        let data = |tries: &[Exchange]| tries.last().and_then(|last| last.data);
-        if data(latest).is_none() || data(latest) != data(before) {
+        let moves_time = || footprints[tries[0].step - 1..].iter().any(|footprint| footprint.moves_time());
+        if !is_service && (left_by(latest).is_none() || moves_time()) || left_by(latest) != left_by(before) {
             return None;
         }
         let is_changed_by = |place: usize| {
-            let conflicts = |exchange| of(exchange).interferes_with(&footprints[place]);
+            // The code of a service runs when time moves, which changes nothing by itself.
+            let conflicts = |exchange| match steps[place].actor() {
+                None if *is_service => of(exchange).meets_on_servers(&footprints[place]),
+                _ => of(exchange).interferes_with(&footprints[place]),
+            };
             steps[place].actor() != Some(actor) && latest.iter().any(conflicts)
         };
         (!(latest[0].step..steps.len()).any(is_changed_by)).then_some(latest)
@@ -171,6 +174,11 @@ fn hash_of(stage: u64, tries: &[Exchange]) -> u64 {
 /// requests.
 fn len_of_tries(exchanges: &[Exchange], count: usize) -> Option<usize> {
     lens(exchanges, count).find(|&len| are_tries(exchanges, count, len))
+}
+
+/// A hash of what tries left on the servers, if it is known and does not end by itself.
+fn left_by(tries: &[Exchange]) -> Option<u64> {
+    tries.last().and_then(|last| last.data)
 }
 
 /// The numbers of commands that each of `count` tries may have.
@@ -237,6 +245,11 @@ impl Simulation {
     /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
+        // A service that keeps a key alive does not wait for its end.
+        let waits = |tries: &&Tries| {
+            self.world.equal_tries(tries.actor, TRIES).is_some_and(|tries| left_by(tries).is_some())
+        };
+        let retrying: Vec<&Tries> = retrying.iter().filter(waits).collect();
         if retrying.is_empty() {
             return None;
         }
@@ -250,16 +263,16 @@ impl Simulation {
         let outages = world.outages.iter().map(|&(_, until)| until);
         let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
         let next = ends.chain(outages).min();
-        let reads_time = |&Tries { actor, .. }: &Tries| {
-            let tries = world.equal_tries(actor, TRIES).into_iter().flatten();
+        let reads_time = |tries: &&Tries| {
+            let tries = world.equal_tries(tries.actor, TRIES).into_iter().flatten();
             tries.into_iter().any(|exchange| world.history().footprints[exchange.step - 1].depends_on_time())
         };
-        if !retrying.iter().any(reads_time) {
+        if !retrying.iter().copied().any(|tries| reads_time(&tries)) {
             return next;
         }
         // Spans count from the time before the first tries. Otherwise each wait would lead to one
         // more.
-        let times = retrying.iter().filter_map(|tries| world.retries.get(tries)).map(|retry| retry.times);
+        let times = retrying.iter().filter_map(|&tries| world.retries.get(tries)).map(|retry| retry.times);
         let times = times.max().unwrap_or(0);
         let distinguished = self.distinguished(&world.times[..times]);
         let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());

@@ -55,7 +55,9 @@ impl Simulation {
     ) -> Simulation {
         let has_runtime = code.is_some();
         let clock = || if has_runtime { Clock::tokio().skewed(AFTER_EPOCH_MS) } else { start_clock() };
-        let actors = (0..config.terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
+        let is_service = |n| config.services.contains(&n);
+        let actor = |n| ActorState { is_service: is_service(n), ..ActorState::new(Actor(n)) };
+        let actors = (0..config.terms.leases.len()).map(actor).collect();
         let sim = Simulation {
             world: World { actors, servers: vec![None; servers.len()], ..World::default() },
             clocks: servers.iter().map(|_| clock()).collect(),

@@ -15,9 +15,9 @@ use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
 use crate::live::{OperationId, Traffic};
-use crate::memo::{ServerState, UnknownTimer};
+use crate::memo::{Judgement, ServerState, UnknownTimer};
 use crate::schedule::Step;
-use crate::trace::{EventKind, History, HoldId, Recorder};
+use crate::trace::{Ended, EventKind, History, HoldId, Recorder};
 
 /// The state of an execution.
 #[derive(Clone, Default)]
@@ -63,8 +63,12 @@ pub(crate) struct World {
     pub(crate) cut: Option<Cut>,
     /// The clock of a server was set, or jumped.
     pub(super) is_clock_set: bool,
+    /// When all actors but services had ended.
+    pub(super) evening: Option<Duration>,
     /// Clients run: the execution has not ended.
     pub(crate) is_running: bool,
+    /// For each invariant, its last judgement. `None` once it is broken.
+    pub(super) judged: Vec<Option<Arc<Judgement>>>,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
@@ -277,10 +281,12 @@ impl World {
         self.record(EventKind::Endless { actor, limit });
     }
 
-    /// The actor that took most of the latest steps.
+    /// The actor that took most of the latest steps: a service only if all others have ended.
     pub(crate) fn busiest(&self) -> Actor {
         const LATEST: usize = 100;
-        let latest = self.history().steps.iter().rev().take(LATEST).filter_map(|step| step.actor());
+        let counts = |actor: &Actor| self.evening.is_some() || !self.actors[actor.0].is_service;
+        let steps = self.history().steps.iter().rev().filter_map(|step| step.actor());
+        let latest = steps.filter(counts).take(LATEST);
         let mut taken = vec![0; self.actors.len()];
         latest.for_each(|actor| taken[actor.0] += 1);
         Actor((0..taken.len()).max_by_key(|&actor| taken[actor]).unwrap_or(0))
@@ -313,6 +319,20 @@ impl World {
             ) => Some(actor),
             _ => None,
         }
+    }
+
+    /// How the actors have ended.
+    pub(crate) fn ended(&self) -> Ended {
+        let mut ended = Ended::default();
+        for client in self.actors.iter().filter(|client| client.actor.0 < ACTORS_MAX && !client.is_service) {
+            match client.life {
+                Life::Ended(Some(_)) => ended.finished.push(client.actor),
+                Life::Ended(None) => ended.failed.push(client.actor),
+                Life::Crashed => ended.crashed.push(client.actor),
+                Life::Unstarted | Life::Running => {}
+            }
+        }
+        ended
     }
 
     /// A copy without the history.

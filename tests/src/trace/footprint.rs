@@ -152,10 +152,15 @@ impl StepFootprint {
             || self.budget.is_some() && self.budget == other.budget
             || self.sees_changes_by(other)
             || other.sees_changes_by(self)
-            || self.servers.iter().any(|(server, footprint)| {
-                let others = other.servers.iter().filter(|(other, _)| other == server);
-                others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
-            })
+            || self.meets_on_servers(other)
+    }
+
+    /// Whether one of the two steps can change what the other does on servers.
+    pub(crate) fn meets_on_servers(&self, other: &StepFootprint) -> bool {
+        self.servers.iter().any(|(server, footprint)| {
+            let others = other.servers.iter().filter(|(other, _)| other == server);
+            others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
+        })
     }
 
     fn sees_changes_by(&self, other: &StepFootprint) -> bool {

@@ -141,10 +141,11 @@ impl HappensBefore {
         &self.places[late].races
     }
 
-    /// The causal past of a step: the places of the step and of all that happened before it, in
-    /// order.
-    pub fn causal_past(&self, place: usize) -> Vec<usize> {
-        self.places[place].before.ones().chain([place]).collect()
+    /// The causal past of the last of the first `steps` steps: its place and those of all that
+    /// happened before it, in order. There is none before the first step.
+    pub fn causal_past(&self, steps: usize) -> Vec<usize> {
+        let last = steps.checked_sub(1);
+        last.map_or_else(Vec::new, |last| self.places[last].before.ones().chain([last]).collect())
     }
 
     /// Whether a client sent a command that could have run while another client was inside a

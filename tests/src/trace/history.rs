@@ -361,6 +361,20 @@ pub enum EventKind {
         /// The client.
         actor: Actor,
     },
+    /// The data of the servers broke an invariant.
+    Broken {
+        /// The name of the invariant.
+        name: &'static str,
+        /// How it is broken.
+        what: String,
+    },
+    /// All actors had ended, and a client judged what must hold then.
+    Judged {
+        /// The client.
+        judge: Actor,
+        /// What it found; `None` if all is well.
+        violation: Option<String>,
+    },
     /// All steps were over, and fresh clients tried to get everything.
     Probed {
         /// The number of clients that were granted something.
@@ -459,7 +473,8 @@ impl EventKind {
             | EventKind::Shortened { .. }
             | EventKind::Accepted { .. }
             | EventKind::Overrun { .. } => true,
-            // Some are texts for people. Faults and time have footprints of their own. The others
+            // Some are texts for people. A step that breaks an invariant has read what that
+            // reads. Faults and time have footprints of their own. The others
             // end one client, or come after the steps.
             EventKind::Command { .. }
             | EventKind::Message { .. }
@@ -475,6 +490,8 @@ impl EventKind {
             | EventKind::RetriesEnded { .. }
             | EventKind::Stuck { .. }
             | EventKind::SubscriptionEnded { .. }
+            | EventKind::Broken { .. }
+            | EventKind::Judged { .. }
             | EventKind::Probed { .. } => false,
         }
     }

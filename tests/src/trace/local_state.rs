@@ -10,6 +10,11 @@ use std::time::Duration;
 pub(crate) struct LocalState(u64);
 
 impl LocalState {
+    /// The state of a client that was told this before it started.
+    pub(crate) fn told_of(what: impl Hash) -> LocalState {
+        LocalState::default().after(Duration::ZERO, what)
+    }
+
     /// The state after a turn of the code began at this time.
     pub(crate) fn in_turn(self, at: Duration) -> LocalState {
         self.after(at, ())

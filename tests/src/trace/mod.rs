@@ -1,12 +1,14 @@
 //! The record of an execution: its events, its step footprints, and the order between dependent
 //! steps.
 
+mod ended;
 mod footprint;
 mod local_state;
 mod history;
 mod happens_before;
 mod recorder;
 
+pub use ended::Ended;
 pub(crate) use footprint::changes;
 pub use footprint::{StepFootprint, StepResource};
 pub use happens_before::{HappensBefore, Process};

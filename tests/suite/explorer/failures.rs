@@ -219,7 +219,7 @@ fn code_that_writes_for_ever_is_a_report() {
         }
     });
     expect![[r#"
-        writing: actor A does not come to its end: the execution has 100 steps (found after 1 schedule)
+        writing: actor A does not come to its end: the execution has 100 steps (found after 2 schedules)
 
         It repeats:
           INCR n → 50

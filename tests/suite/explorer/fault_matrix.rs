@@ -109,6 +109,7 @@ where
                 if is_fault(&ended) { Ok(()) } else { Ok(ended?) }
             }
         })
+        .or_fewer()
         .probe(1, |client| async move { Ok(take(&mut client.connection()).await?) })
 }
 

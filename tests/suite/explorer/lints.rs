@@ -102,6 +102,7 @@ fn lock(recipe: Recipe) -> Scenario {
     Scenario::new("a lock with a habit")
         .lease(LEASE)
         .actors(2, from_fn(act))
+        .or_fewer()
         .probe(1, from_fn(take))
         .always(ExclusiveFact::of("section"))
         .always(OwnerSafe)

@@ -15,6 +15,7 @@ use harness::schedule::Step;
 use harness::sim::Recording;
 use harness::trace::{EventKind, History};
 use harness::{Faults, Scenario, Schedule, replay};
+use redis::Commands as _;
 
 use super::traces::commands::{of, sends};
 use super::traces::known_counts::count;
@@ -173,10 +174,26 @@ pub(super) fn judged(scenario: Scenario) -> Scenario {
         .always(Progress::of(&["cs"]))
 }
 
+/// Adds clients at the end. One says what it sees; the other would get a lock.
 pub(super) fn probed(scenario: Scenario) -> Scenario {
-    scenario.probe(1, |client| async move {
+    let judged = scenario.finally("nothing to see", |client, ended| async move {
+        let seen = redis::cmd("MGET").arg(&["a", "b", "k"]).to_owned();
+        let seen: Vec<Option<String>> = seen.query_async(&mut client.connection()).await?;
+        Err(format!("{seen:?} {ended:?}").into())
+    });
+    judged.probe(1, |client| async move {
         let set = redis::cmd("SET").arg(&["k", "probe", "NX"]).to_owned();
         Ok(set.query_async(&mut client.connection()).await?)
+    })
+}
+
+/// Adds an invariant. What it reads second depends on what it has read first.
+pub(super) fn watched(scenario: Scenario) -> Scenario {
+    scenario.invariant("a is b", |data| {
+        let a: Option<String> = data.get("a").unwrap_or_default();
+        let Some(a) = a else { return Ok(()) };
+        let b: Option<String> = data.get("b").unwrap_or_default();
+        if b.is_some_and(|b| a != b) { Err(format!("a is {a}, and b is another").into()) } else { Ok(()) }
     })
 }
 
@@ -203,7 +220,9 @@ pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
             | EventKind::Shortened { .. }
+            | EventKind::Judged { .. }
             | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
+            EventKind::Broken { name, what } => _ = writeln!(marks, "  {name}: {what}"),
             EventKind::Overrun { actor, .. } => _ = writeln!(marks, "  {at} ms: overrun of {actor}"),
             EventKind::Accepted { actor, resource, token, .. } => {
                 _ = writeln!(marks, "  {at} ms: {resource} accepts {token} of {actor}");
@@ -313,6 +332,10 @@ fn brute_force_finds_the_same_outcomes_of_random_programs() {
             // This oracle makes all commands depend on each other, which would hide others.
             if seed % 5 == 0 {
                 program = program.always(Fenced::of("resource"));
+            }
+            // It makes writes of two keys depend on each other.
+            if seed % 5 == 1 {
+                program = watched(program);
             }
             match compare_outcomes(&program) {
                 Some((own_outcomes, own_schedules)) => {

@@ -10,7 +10,7 @@ use harness::trace::History;
 use harness::{Faults, Record, Scenario};
 
 use super::oracles::send;
-use super::outcomes::{kinds, probed};
+use super::outcomes::{kinds, probed, watched};
 use super::traces::programs::rarities;
 use crate::bounds;
 
@@ -38,7 +38,8 @@ fn random_programs() {
     for (nth, kind) in (1..).zip(kinds) {
         for seed in 0..bounds::REPEATS.get() {
             // Libraries of functions are more than a server learns.
-            expect_equal_histories(&probed(kind.program(seed + 10_000_000 * nth).servers(3)));
+            let program = probed(kind.program(seed + 10_000_000 * nth).servers(3));
+            expect_equal_histories(&if seed % 3 == 1 { watched(program) } else { program });
         }
     }
 }

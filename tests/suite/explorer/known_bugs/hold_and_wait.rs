@@ -50,6 +50,7 @@ fn scenario(order: Order, clients: usize, rounds: u32) -> Scenario {
             }
             Ok(())
         })
+        .or_fewer()
         .probe(1, |client| async move {
             let mut link = client.connection();
             let free: [usize; 2] =

@@ -58,6 +58,7 @@ fn scenario(answer: Answer) -> Scenario {
             2,
             |operator| async move { Ok(send(&mut operator.connection(), &["SCRIPT", "FLUSH"]).await?) },
         )
+        .or_fewer()
         .probe(1, |client| async move { Ok(take(&mut client.connection(), "probe").await?) })
 }
 

@@ -57,6 +57,7 @@ fn scenario(after: After) -> Scenario {
             }
             release.await
         })
+        .or_fewer()
         .probe(1, |client| async move {
             let mut free = true;
             for server in 0..SERVERS {

@@ -69,6 +69,7 @@ fn scenario(takes: Takes) -> Scenario {
             }
             Ok(())
         })
+        .or_fewer()
         .probe(
             1,
             move |client| async move { Ok(take(&client, &mut client.connection(), takes).await?.is_some()) },

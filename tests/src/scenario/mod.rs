@@ -1,11 +1,16 @@
 //! A test as a scenario: actors, fault budgets, and oracles.
 
-use std::collections::BTreeMap;
+mod code;
+mod properties;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+
+pub(crate) use code::{Act, Judge, boxed};
+pub use code::{ActorError, from_fn};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
@@ -13,14 +18,12 @@ use crate::fault::{Faults, SERVERS_MAX};
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::schedule::SPAN_MAX;
-use crate::sim::Recording;
+use crate::sim::{Invariant, Recording};
 use crate::trace::Reached;
 
 /// How long redis-rs's multiplexed connections wait for a reply by default.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The largest number of probes.
-const PROBES_MAX: u32 = 1_000;
 /// The shortest time in scenarios, because leases are counted in milliseconds.
 const SPAN_MIN: Duration = Duration::from_millis(1);
 
@@ -45,51 +48,22 @@ impl Default for Limits {
     }
 }
 
-/// The error type of an actor: anything that `?` can turn into an error.
-pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Code whose error has a type of its own, for [`Scenario::actors`] and the other methods that take
-/// code.
-///
-/// A closure that ends with `Ok(())` does not name the type of its error, so these methods name it:
-/// [`ActorError`]. A function names its own.
-///
-/// ```
-/// use harness::{Client, Scenario, from_fn};
-///
-/// async fn act(client: Client) -> redis::RedisResult<()> {
-///     redis::cmd("PING").query_async(&mut client.connection()).await
-/// }
-///
-/// let scenario = Scenario::new("functions").actors(2, from_fn(act));
-/// ```
-pub fn from_fn<R, E, F, Fut>(
-    act: F,
-) -> impl Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync + 'static
-where
-    F: Fn(Client) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, E>> + Send + 'static,
-    E: Into<ActorError>,
-{
-    move |client| {
-        let running = act(client);
-        Box::pin(async move { running.await.map_err(Into::into) })
-    }
-}
-
-/// An actor's code.
-pub(crate) type Act<R> =
-    Arc<dyn Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync>;
-
 /// A test: its actors, the faults that may happen, and the oracles that must hold.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) name: String,
     pub(crate) actors: Vec<Act<()>>,
+    /// The numbers of the actors that are services.
+    pub(crate) services: BTreeSet<usize>,
     /// The leases that differ from the scenario's lease, by the number of the actor.
     leases: BTreeMap<usize, Duration>,
     pub(crate) before: Option<Act<()>>,
+    pub(crate) invariants: Vec<Invariant>,
+    pub(crate) finals: Vec<Judge>,
     pub(crate) probe: Option<(u32, Act<bool>)>,
+    pub(crate) may_be_fewer: bool,
+    /// The scenario of which this one has the first actors, if that demands all of them.
+    whole: Option<Arc<Scenario>>,
     pub(crate) servers: usize,
     pub(crate) lease: Duration,
     pub(crate) response_timeout: Option<Duration>,
@@ -108,9 +82,14 @@ impl Scenario {
         Scenario {
             name: name.into(),
             actors: Vec::new(),
+            services: BTreeSet::new(),
             leases: BTreeMap::new(),
             before: None,
+            invariants: Vec::new(),
+            finals: Vec::new(),
             probe: None,
+            may_be_fewer: false,
+            whole: None,
             servers: 1,
             lease: Duration::from_secs(10),
             response_timeout: None,
@@ -160,6 +139,48 @@ impl Scenario {
         let (first, lease) = (self.actors.len(), bounded("a lease", lease));
         let mut scenario = self.actors(count, act);
         scenario.leases.extend((first..scenario.actors.len()).map(|actor| (actor, lease)));
+        scenario
+    }
+
+    /// Adds `count` actors whose code need not end: a worker that pops jobs for ever, a poller, a
+    /// reaper, a heartbeat.
+    ///
+    /// An execution is over when all other actors have ended and every service waits. A service
+    /// waits if it blocks on a server without a timeout, as in `BLPOP jobs 0`. It also waits if it
+    /// has done the same three times with the same result. Any other one has the longest lease and
+    /// two more seconds. Services end before the end is judged.
+    ///
+    /// ```
+    /// use harness::{Client, Scenario};
+    /// use redis::AsyncCommands as _;
+    ///
+    /// let queue = Scenario::new("queue")
+    ///     .actors(2, |client: Client| async move { Ok(client.connection().lpush("jobs", client.name()).await?) })
+    ///     .services(2, |client: Client| async move {
+    ///         let mut link = client.connection();
+    ///         loop {
+    ///             let (_, job): (String, String) = link.brpop("jobs", 0.0).await?;
+    ///             () = link.sadd("done", job).await?;
+    ///         }
+    ///     })
+    ///     .finally("every job is done", |client, _| async move {
+    ///         let done: usize = client.connection().scard("done").await?;
+    ///         if done == 2 { Ok(()) } else { Err(format!("{done} of 2 jobs are done").into()) }
+    ///     });
+    /// harness::exhaustive(&queue).unwrap();
+    /// ```
+    ///
+    /// # Panics
+    /// As for [`actors`](Scenario::actors).
+    #[track_caller]
+    pub fn services<F, Fut>(self, count: usize, act: F) -> Scenario
+    where
+        F: Fn(Client) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
+    {
+        let first = self.actors.len();
+        let mut scenario = self.actors(count, act);
+        scenario.services.extend(first..scenario.actors.len());
         scenario
     }
 
@@ -226,23 +247,6 @@ impl Scenario {
                 Ok(())
             }
         })
-    }
-
-    /// Adds fresh clients that try to get everything after all actors have ended. Each returns
-    /// whether it was granted, and keeps its grant: no task that it spawns runs after its end.
-    /// [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] use the results.
-    ///
-    /// # Panics
-    /// There are more than 1,000 probes.
-    #[track_caller]
-    pub fn probe<F, Fut>(mut self, count: u32, act: F) -> Scenario
-    where
-        F: Fn(Client) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<bool, ActorError>> + Send + 'static,
-    {
-        assert!(count <= PROBES_MAX, "a scenario has at most {PROBES_MAX} probes, not {count}");
-        self.probe = Some((count, boxed(act)));
-        self
     }
 
     /// The number of independent servers; one by default. [`Client::connection_to`] connects to
@@ -362,6 +366,8 @@ impl Scenario {
             (self.is_interchangeable, "interchangeable"),
             (self.has_prompt_replies, "prompt replies"),
             (self.before.is_some(), "code before"),
+            (self.may_be_fewer, "or fewer"),
+            (!self.services.is_empty(), "services"),
         ];
         let options = options.into_iter().filter_map(|(is_set, option)| is_set.then_some(option));
         let timeout = response_timeout.map(|timeout| format!("replies within {timeout:?}"));
@@ -410,7 +416,7 @@ impl Scenario {
 
     /// Whether all actors run equal code. If they do, any number of them is a scenario, too.
     pub(crate) fn is_uniform(&self) -> bool {
-        self.actors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]))
+        self.services.is_empty() && self.actors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]))
     }
 
     /// Whether two actors run equal code.
@@ -422,7 +428,20 @@ impl Scenario {
     pub(crate) fn with_actors(&self, count: usize) -> Scenario {
         let mut fewer = self.clone();
         fewer.actors.truncate(count);
+        if count < self.actors.len() && !self.may_be_fewer && !self.is_part() {
+            fewer.whole = Some(Arc::new(self.clone()));
+        }
         fewer
+    }
+
+    /// The scenario with all actors that it demands.
+    pub(crate) fn whole(&self) -> &Scenario {
+        self.whole.as_deref().unwrap_or(self)
+    }
+
+    /// Whether the scenario demands more actors than these.
+    pub(crate) fn is_part(&self) -> bool {
+        self.whole.is_some()
     }
 }
 
@@ -432,14 +451,6 @@ fn bounded(what: &str, span: Duration) -> Duration {
     let is_possible = (SPAN_MIN..=SPAN_MAX).contains(&span);
     assert!(is_possible, "{what} lasts for at least a millisecond and at most ten years, not {span:?}");
     span
-}
-
-pub(crate) fn boxed<R, F, Fut>(act: F) -> Act<R>
-where
-    F: Fn(Client) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<R, ActorError>> + Send + 'static,
-{
-    Arc::new(move |client| Box::pin(act(client)))
 }
 
 impl fmt::Debug for Scenario {

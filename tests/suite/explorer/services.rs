@@ -1,0 +1,196 @@
+//! Services: code that never ends.
+
+use std::time::Duration;
+
+use harness::explore::Problem;
+use harness::{Client, Faults, Report, Scenario, exhaustive, from_fn, sample};
+use redis::{AsyncCommands as _, RedisResult};
+
+/// Pushes a job of its name.
+async fn produce(client: Client) -> RedisResult<()> {
+    client.connection().lpush("jobs", client.name()).await
+}
+
+/// Every job was done once.
+fn all_done(scenario: Scenario, jobs: usize) -> Scenario {
+    scenario.finally("every job is done once", move |client, _| async move {
+        let done: Vec<String> = client.connection().lrange("done", 0, -1).await?;
+        if done.len() == jobs {
+            Ok(())
+        } else {
+            Err(format!("{} of {jobs} jobs are done", done.len()).into())
+        }
+    })
+}
+
+fn queue<F, Fut>(name: &str, worker: F) -> Scenario
+where
+    F: Fn(Client) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = RedisResult<()>> + Send + 'static,
+{
+    all_done(Scenario::new(name).actors(2, from_fn(produce)).services(2, from_fn(worker)), 2)
+}
+
+fn violation(report: &Report) -> &str {
+    match &report.problem {
+        Problem::Violated { what, .. } => what,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn blocks(client: Client) -> RedisResult<()> {
+    let mut link = client.connection();
+    loop {
+        let (_, job): (String, String) = link.brpop("jobs", 0.0).await?;
+        () = link.lpush("done", job).await?;
+    }
+}
+
+async fn blocks_for_a_while(client: Client) -> RedisResult<()> {
+    let mut link = client.connection();
+    loop {
+        if let Some((_, job)) = link.brpop::<_, Option<(String, String)>>("jobs", 1.0).await? {
+            () = link.lpush("done", job).await?;
+        }
+    }
+}
+
+async fn polls(client: Client) -> RedisResult<()> {
+    let mut link = client.connection();
+    loop {
+        if let Some(job) = link.rpop::<_, Option<String>>("jobs", None).await? {
+            () = link.lpush("done", job).await?;
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+}
+
+async fn polls_without_a_sleep(client: Client) -> RedisResult<()> {
+    let mut link = client.connection();
+    loop {
+        if let Some(job) = link.rpop::<_, Option<String>>("jobs", None).await? {
+            () = link.lpush("done", job).await?;
+        }
+    }
+}
+
+#[test]
+fn workers_that_block() {
+    exhaustive(&queue("block", blocks)).unwrap();
+    exhaustive(&queue("block for a second", blocks_for_a_while)).unwrap();
+}
+
+#[test]
+fn workers_that_poll() {
+    sample(&queue("poll", polls), 200, 0).unwrap();
+    sample(&queue("poll at once", polls_without_a_sleep), 200, 0).unwrap();
+    let one = Scenario::new("one").actors(1, from_fn(produce)).services(1, from_fn(polls));
+    exhaustive(&all_done(one, 1)).unwrap();
+}
+
+/// Reads the next job, and removes it after that: two workers do one job.
+async fn reads_first(client: Client) -> RedisResult<()> {
+    let mut link = client.connection();
+    loop {
+        if let Some(job) = link.lindex::<_, Option<String>>("jobs", -1).await? {
+            () = link.ltrim("jobs", 0, -2).await?;
+            () = link.lpush("done", job).await?;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[test]
+fn a_job_that_is_done_twice() {
+    let report = sample(&queue("read first", reads_first), 200, 0).unwrap_err();
+    assert!(violation(&report).ends_with("of 2 jobs are done"), "{report}");
+}
+
+/// A job that a crashed worker had taken is lost, unless a reaper puts it back.
+#[test]
+fn a_job_that_is_lost() {
+    let reliable = |client: Client| async move {
+        let mut link = client.connection();
+        loop {
+            let job: String =
+                redis::cmd("BRPOPLPUSH").arg(&["jobs", "taken", "0"]).query_async(&mut link).await?;
+            () = redis::pipe()
+                .atomic()
+                .lrem("taken", 1, &job)
+                .lpush("done", &job)
+                .query_async(&mut link)
+                .await?;
+        }
+    };
+    let reap = |client: Client| async move {
+        let mut link = client.connection();
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let _job: Option<String> = link.rpoplpush("taken", "jobs").await?;
+        }
+    };
+    let scenario = |name, worker_count| {
+        let workers = Scenario::new(name)
+            .before(|client| async move { Ok(client.connection().lpush("jobs", "job").await?) });
+        // A service alone makes a scenario, too.
+        all_done(workers.services(worker_count, reliable).faults(Faults::none().crashes(1)), 1)
+    };
+    let report = exhaustive(&scenario("no reaper", 1)).unwrap_err();
+    assert_eq!(violation(&report), "0 of 1 jobs are done");
+    let report = exhaustive(&scenario("no reaper", 2)).unwrap_err();
+    assert_eq!(violation(&report), "0 of 1 jobs are done", "it is in the list of those that are taken");
+    let reaped = scenario("reaper", 2).services(1, reap);
+    // It does not know whether the worker is alive.
+    let report = sample(&reaped, 300, 0).unwrap_err();
+    assert_eq!(violation(&report), "2 of 1 jobs are done");
+}
+
+/// An actor that waits for something that never comes is a failure, even if services go on.
+#[test]
+fn an_actor_that_waits_beside_services() {
+    let scenario = Scenario::new("stuck")
+        .actors(1, |client: Client| async move {
+            let _answer: (String, String) = client.connection().blpop("answers", 0.0).await?;
+            Ok(())
+        })
+        .services(1, from_fn(blocks))
+        .finally("nothing", |_, _| async { Ok(()) });
+    let report = exhaustive(&scenario).unwrap_err();
+    assert!(report.to_string().contains("A waits for something that never comes"), "{report}");
+}
+
+/// A service that fails is reported as any other client.
+#[test]
+fn a_service_that_fails() {
+    let scenario = queue("fails", |client: Client| async move {
+        loop {
+            () = client.connection().incr("jobs", 1).await?;
+        }
+    });
+    let report = exhaustive(&scenario).unwrap_err();
+    assert!(matches!(report.problem, Problem::Failed { .. }), "{report}");
+}
+
+/// What services do after a lease, which passes after a crash, counts, too.
+#[test]
+fn services_go_on_after_a_crash() {
+    let scenario = Scenario::new("heartbeat")
+        .lease(Duration::from_secs(3))
+        .faults(Faults::none().crashes(1))
+        .actors(1, |client: Client| async move {
+            () = client.connection().set("a", 1).await?;
+            Ok(client.connection().set("b", 1).await?)
+        })
+        .services(1, |client: Client| async move {
+            let mut link = client.connection();
+            loop {
+                () = link.set_ex("alive", client.name(), 2).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        })
+        .finally("somebody is alive", |client, ended| async move {
+            let is_alive: bool = client.connection().exists("alive").await?;
+            if is_alive || ended.crashed.is_empty() { Ok(()) } else { Err("nobody is alive".into()) }
+        });
+    exhaustive(&scenario).unwrap();
+}
