@@ -32,7 +32,7 @@ const RATIO_MAX: f64 = 2.0;
 const GROWTH_RATIO_MAX: f64 = 4.0;
 /// How often a row is measured again that would be marked. All others come before that, so that
 /// what disturbed it has passed.
-const AGAIN_MAX: usize = 4;
+const AGAIN_MAX: usize = 12;
 /// How many more bytes than Redis lockstep may keep when it is empty.
 const KEPT_MORE_BYTES_MAX: u64 = 64 << 20;
 const SIZES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
