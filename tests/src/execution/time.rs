@@ -45,10 +45,23 @@ impl Execution<'_> {
         }
     }
 
-    /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.
+    /// Moves time by `span`, or until a timer of a client makes it act. If a server tells a client
+    /// that a key has ended, that counts as one. Returns whether one did.
     pub(super) fn advance_until_a_timer(&mut self, span: Duration) -> bool {
         let before = self.sim.world.now;
-        let has_fired = self.move_time(before + span, true);
+        let until = before + span;
+        let activity = self.sim.world.activity;
+        let has_fired = loop {
+            let stop = self.sim.next_event().map_or(until, |after| (self.sim.world.now + after).min(until));
+            let has_fired = self.move_time(stop, true);
+            if has_fired || stop == until || self.sim.world.now < stop {
+                break has_fired;
+            }
+            self.sim.tick();
+            if self.sim.world.activity != activity {
+                break true;
+            }
+        };
         if has_fired {
             self.sim.world.recorder.timer_fired();
         }

@@ -10,8 +10,8 @@ use crate::trace::Ended;
 /// The error type of an actor: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Code whose error has a type of its own, for [`Scenario::actors`] and the other methods that take
-/// code.
+/// Code whose error has a type of its own, for
+/// [`Scenario::actors`](crate::Scenario::actors) and the other methods that take code.
 ///
 /// A closure that ends with `Ok(())` does not name the type of its error, so these methods name it:
 /// [`ActorError`]. A function names its own.

@@ -97,6 +97,11 @@ impl Gate {
         matches!(self.gate_state, GateState::Listening)
     }
 
+    /// Whether its subscription is to keyspace notifications.
+    pub(super) fn hears_of_keys(&self) -> bool {
+        self.subscription.as_ref().is_some_and(|subscription| subscription.channel.starts_with("__key"))
+    }
+
     /// Whether a command waits on its server.
     pub(super) fn is_blocked(&self) -> bool {
         matches!(self.gate_state, GateState::Blocked(..))

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use emulator::{Emulator, Footprint};
+use emulator::{Clock, Emulator, Footprint};
 
 use super::server::{Server, connect};
 use super::server_data::{Link, ServerData};
@@ -59,7 +59,7 @@ impl Simulation {
     fn judgement(&mut self, nth: usize) -> Arc<Judgement> {
         let before = self.learned().is_some().then(|| BeforeJudgement {
             code: self.config.invariant_codes[nth],
-            at: self.clocks.iter().map(|clock| clock.now()).collect(),
+            at: self.clocks.iter().map(Clock::now).collect(),
             servers: self.world.servers.clone(),
         });
         let known = self

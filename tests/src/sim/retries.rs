@@ -240,11 +240,27 @@ impl Simulation {
         Some(fingerprint(held))
     }
 
+    /// How long it takes until a server may tell a client that a key has ended. `None` if no client
+    /// listens to that, or no key ends.
+    pub(crate) fn next_event(&self) -> Option<Duration> {
+        let listens = self.world.gates.iter().any(Gate::hears_of_keys);
+        listens.then(|| self.ends_of_keys().min()).flatten()
+    }
+
+    /// How long it takes on each server until the next key has ended.
+    fn ends_of_keys(&self) -> impl Iterator<Item = Duration> {
+        const JUST_PAST: Duration = Duration::from_millis(1);
+        self.clocks.iter().enumerate().filter_map(|(server, clock)| {
+            let after = Timestamp::from_millis(clock.now().millis() - 1);
+            let deadline = self.read(server, |data| data.next_deadline(after))??;
+            clock.shows_in(deadline + JUST_PAST)
+        })
+    }
+
     /// How long it takes until something changes by itself that the clients in question may read: a
     /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
     /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
-        const JUST_PAST: Duration = Duration::from_millis(1);
         // A service that keeps a key alive does not wait for its end.
         let waits = |tries: &&Tries| {
             self.world.equal_tries(tries.actor, TRIES).is_some_and(|tries| left_by(tries).is_some())
@@ -253,16 +269,11 @@ impl Simulation {
         if retrying.is_empty() {
             return None;
         }
-        let ends = self.clocks.iter().enumerate().filter_map(|(server, clock)| {
-            let after = Timestamp::from_millis(clock.now().millis() - 1);
-            let deadline = self.read(server, |data| data.next_deadline(after))??;
-            clock.shows_in(deadline + JUST_PAST)
-        });
         let now = self.world.now;
         let world = &self.world;
         let outages = world.outages.iter().map(|&(_, until)| until);
         let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
-        let next = ends.chain(outages).min();
+        let next = self.ends_of_keys().chain(outages).min();
         let reads_time = |tries: &&Tries| {
             let tries = world.equal_tries(tries.actor, TRIES).into_iter().flatten();
             tries.into_iter().any(|exchange| world.history().footprints[exchange.step - 1].depends_on_time())

@@ -20,6 +20,7 @@ mod commands_judged;
 mod the_end;
 mod invariants;
 mod services;
+mod expired_events;
 mod first_use;
 mod nested_replies;
 mod lints;
