@@ -45,13 +45,14 @@ impl Client {
 
 impl Hold<'_> {
     /// The lease counts from this time, and not from the client's last request. Use it for locks
-    /// that take several commands, with [`Client::true_time`] before the first of them.
+    /// that take several commands, with [`Client::true_time`] or [`Client::now`] before the first
+    /// of them.
     ///
     /// # Panics
-    /// The time is in the future, as [`Client::now`] is.
+    /// The time is in the future, and the client has not read it from its clock.
+    #[track_caller]
     pub fn since(self, since: Duration) -> Self {
-        self.client.expect_past(since);
-        Hold { since: Some(since), ..self }
+        Hold { since: Some(self.client.past(since)), ..self }
     }
 
     /// The place where the server keeps the grant. With it, the harness notices which client ends
@@ -93,12 +94,14 @@ pub struct HoldGuard {
 
 impl HoldGuard {
     /// The client was granted the section once more while it is inside, for example by a renewal.
-    /// Its lease counts from `since` now, which is [`Client::true_time`] before the renewal began.
+    /// Its lease counts from `since` now, which is [`Client::true_time`] or [`Client::now`] before
+    /// the renewal began.
     ///
     /// # Panics
-    /// `since` is in the future, as [`Client::now`] is.
+    /// `since` is in the future, and the client has not read it from its clock.
+    #[track_caller]
     pub fn extend(&self, since: Duration, record: Record) {
-        self.client.expect_past(since);
+        let since = self.client.past(since);
         self.client.0.note(Act::Extend { hold: self.id, since, record });
     }
 

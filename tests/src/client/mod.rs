@@ -53,20 +53,28 @@ impl Client {
     }
 
     /// True time since the start of the execution, which no client knows. It is for marks:
-    /// [`Hold::since`] and [`HoldGuard::extend`]. Code under test reads [`Client::now`].
+    /// [`Hold::since`] and [`HoldGuard::extend`]. Code under test reads [`Client::now`]. A mark
+    /// takes a time of it, too, and counts from when the client read it, however wrong the clock
+    /// was.
     pub fn true_time(&self) -> Duration {
         self.0.note(Act::ReadTime);
         self.0.now()
     }
 
-    /// A mark with the time of the client's clock would be a lease of decades.
+    /// The true time of a mark: this time, or that at which the client read this from its clock. A
+    /// mark in the future would be a lease of decades.
     #[track_caller]
-    fn expect_past(&self, since: Duration) {
+    fn past(&self, since: Duration) -> Duration {
         let now = self.0.now();
-        assert!(
-            since <= now,
-            "a lease cannot begin at {since:?}, because {now:?} have passed: take the time from Client::true_time, and not from a clock"
-        );
+        if since <= now {
+            return since;
+        }
+        let read_ms = i64::try_from(since.as_millis()).ok();
+        read_ms.and_then(|read_ms| self.0.read_at(read_ms)).unwrap_or_else(|| {
+            panic!(
+                "a lease cannot begin at {since:?}, because {now:?} have passed, and the client has not read this from its clock: take the time from Client::true_time or Client::now"
+            )
+        })
     }
 
     /// Runs an operation that a schedule may cancel wherever it waits, if
@@ -108,8 +116,7 @@ impl Client {
 
 impl Source for Client {
     fn now(&self) -> Duration {
-        self.0.note(Act::ReadTime);
-        Duration::from_millis(u64::try_from(self.0.clock_ms()).unwrap_or(0))
+        Duration::from_millis(u64::try_from(self.0.read_clock()).unwrap_or(0))
     }
 
     /// True time, as much too fast or too slow as the client's clock is.

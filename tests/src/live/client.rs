@@ -11,6 +11,9 @@ use super::{Act, Code as _, End, OperationId, Part};
 use crate::actor::Actor;
 use crate::trace::HoldId;
 
+/// Most readings of a clock that are kept.
+const READINGS_MAX: usize = 10_000;
+
 /// A client, as its own code sees it.
 #[derive(Clone)]
 pub(crate) struct LiveClient {
@@ -42,6 +45,24 @@ impl LiveClient {
         let now = self.live.now();
         let error_ms = state.get(self.actor).map_or(0, |own| own.clock.error_ms(now));
         self.live.wall_time().millis() + error_ms
+    }
+
+    /// Reads its clock, in milliseconds since the Unix epoch.
+    pub(crate) fn read_clock(&self) -> i64 {
+        self.note(Act::ReadTime);
+        let (read_ms, now) = (self.clock_ms(), self.now());
+        let mut state = self.live.state();
+        let readings = &mut state.of(self.actor).readings;
+        if readings.len() >= READINGS_MAX {
+            readings.clear();
+        }
+        readings.insert(read_ms, now);
+        read_ms
+    }
+
+    /// The true time at which it last read this from its clock.
+    pub(crate) fn read_at(&self, read_ms: i64) -> Option<Duration> {
+        self.live.state().of(self.actor).readings.get(&read_ms).copied()
     }
 
     /// How far its clock has drifted by now.

@@ -1,5 +1,6 @@
 //! The live clients of an execution: code that runs, on one paused runtime.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
@@ -81,6 +82,8 @@ pub(super) struct Own {
     pub(super) n_operations: usize,
     pub(super) names: u32,
     pub(super) clock: ClockError,
+    /// The true time at which it last read each of these from its clock, in milliseconds.
+    pub(super) readings: BTreeMap<i64, Duration>,
     task: Option<AbortHandle>,
     is_crashed: bool,
     /// It stands still: its tasks, as far as something has woken them.
@@ -136,6 +139,7 @@ impl Own {
             n_operations: 0,
             names: 0,
             clock: ClockError::default(),
+            readings: BTreeMap::new(),
             task: None,
             is_crashed: false,
             pause: None,

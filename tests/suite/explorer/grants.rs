@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use harness::oracle::{ExclusiveFact, OwnerSafe};
+use harness::oracle::{ExclusiveFact, Oracle, OwnerSafe, Violation};
+use harness::trace::{EventKind, History};
 use harness::{Faults, Scenario, exhaustive};
 use locks::Record;
 
@@ -215,13 +216,57 @@ fn a_grant_is_ended_before_its_holder_leaves() {
     }
 }
 
-/// The lease of a mark counts in true time. A client's clock shows time since the Unix epoch.
+/// A client's clock shows time since the Unix epoch, of which the execution has not seen much.
 #[test]
 fn a_lease_that_begins_in_the_future_is_a_failure() {
     let marks = Scenario::new("marks").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
-        drop(client.hold("cs").since(client.now()).enter());
+        drop(client.hold("cs").since(client.now() + Duration::from_secs(1)).enter());
         Ok(())
     });
     let report = exhaustive(&marks).unwrap_err().to_string();
-    assert!(report.contains("take the time from Client::true_time, and not from a clock"), "{report}");
+    assert!(report.contains("take the time from Client::true_time or Client::now"), "{report}");
+}
+
+/// A lease counts from when the client read its clock, however wrong that is, and jumps meanwhile.
+#[test]
+fn a_mark_takes_a_time_of_the_clock() {
+    let span = Duration::from_secs(60);
+    let wrong = Faults::none().skew(span).jump(span).stalls(1);
+    let scenario = Scenario::new("marks").faults(wrong).actors(2, |client| async move {
+        let (by_clock, truly) = (client.now(), client.true_time());
+        send::<()>(&mut client.connection(), &["PING"]).await?;
+        drop(client.hold("by clock").since(by_clock).enter());
+        drop(client.hold("truly").since(truly).enter());
+        Ok(())
+    });
+    exhaustive(&scenario.always(EqualEnds)).unwrap();
+}
+
+/// The stays of a client end alike.
+#[derive(Debug)]
+struct EqualEnds;
+
+impl Oracle for EqualEnds {
+    fn name(&self) -> &'static str {
+        "equal-ends"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        ends(history).len() > 1
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let ends = ends(history);
+        let (step, ..) = ends.chunks_exact(2).find(|pair| pair[0].1 != pair[1].1)?[1];
+        Some(Violation { step, what: format!("the leases differ: {ends:?}") })
+    }
+}
+
+/// The ends of leases, each with its step.
+fn ends(history: &History) -> Vec<(usize, Duration)> {
+    let enters = history.events.iter().filter_map(|event| match event.kind {
+        EventKind::Enter { until, .. } => Some((event.step, until)),
+        _ => None,
+    });
+    enters.collect()
 }
