@@ -15,9 +15,20 @@ pub(super) const LINT: Lint = Lint {
 fn find(usage: &Usage<'_>) -> Option<String> {
     usage.stays.iter().find_map(|stay| {
         let granted = *stay.attempt.last()?;
-        let key = usage.lock_keys(stay).find(|key| !has_deadline(usage, key, granted))?;
+        let guards = |key: &Key| usage.records.contains(key) || is_guard(usage, &stay.attempt, key);
+        let key = usage.lock_keys(stay).find(|key| guards(key) && !has_deadline(usage, key, granted))?;
         let made = stay.attempt.iter().find(|&&nth| usage.calls[nth].written().any(|own| own == key))?;
         Some(format!("{} The key {} never ends.", usage.calls[*made].said(), show(&key)))
+    })
+}
+
+/// Whether one of these calls made the key only if it did not exist: a string, by a command that
+/// says so or by a script. A list of jobs, say, guards nothing.
+fn is_guard(usage: &Usage<'_>, attempt: &[usize], key: &Key) -> bool {
+    attempt.iter().map(|&nth| &usage.calls[nth]).any(|call| {
+        let is_conditional = call.args_of(&["SETNX", "MSETNX", "EVAL", "EVALSHA", "FCALL"]).is_some()
+            || call.args_of(&["SET"]).is_some() && call.has_option(&["NX"]);
+        is_conditional && call.has_made_string(key)
     })
 }
 

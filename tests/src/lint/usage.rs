@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Part, Resource};
+use locks::Record;
 
 use crate::actor::Actor;
+use crate::fault::SERVERS_MAX;
 use crate::trace::{EventKind, History, KeyChange, LeftBy, Sent};
 
 /// The commands of an execution, in order.
@@ -15,6 +17,8 @@ pub(super) struct Usage<'a> {
     pub(super) calls: Vec<Call<'a>>,
     /// The stays of the clients, in the order in which they began.
     pub(super) stays: Vec<Stay>,
+    /// The keys at which servers keep grants, as holds name them.
+    pub(super) records: BTreeSet<Key>,
     /// The lease of each client.
     pub(super) leases: &'a [Duration],
 }
@@ -47,7 +51,7 @@ pub(super) type Key = (usize, Vec<u8>);
 
 impl<'a> Usage<'a> {
     pub(super) fn of(history: &'a History, leases: &'a [Duration]) -> Usage<'a> {
-        let mut usage = Usage { calls: Vec::new(), stays: Vec::new(), leases };
+        let mut usage = Usage { calls: Vec::new(), stays: Vec::new(), records: records(history), leases };
         // For each client, its calls since its last stay, and its stays that have not ended.
         let mut trying: BTreeMap<Actor, Vec<usize>> = BTreeMap::new();
         let mut inside: BTreeMap<Actor, Vec<usize>> = BTreeMap::new();
@@ -167,6 +171,13 @@ impl Call<'_> {
         self.changed.iter().any(|change| change.value.is_none() && change.key == key)
     }
 
+    /// Whether a key that it wrote was a string after it.
+    pub(super) fn has_made_string(&self, key: &Key) -> bool {
+        let key = show(key);
+        let is_string = |value: &String| value.starts_with('"');
+        self.changed.iter().any(|change| change.key == key && change.value.as_ref().is_some_and(is_string))
+    }
+
     /// How long a key that it changed had to live after it, in milliseconds.
     pub(super) fn left_ms(&self, key: &Key) -> Option<i64> {
         let key = show(key);
@@ -177,6 +188,16 @@ impl Call<'_> {
     pub(super) fn said(&self) -> String {
         format!("{} sends {} → {}.", self.actor, self.text, self.reply)
     }
+}
+
+/// The keys of all grants for which the servers were checked. Those of a majority are on each.
+fn records(history: &History) -> BTreeSet<Key> {
+    let checked = history.footprints.iter().flat_map(|footprint| &footprint.records_checked);
+    let keys = checked.flat_map(|record| {
+        let servers = if let Record::Majority(..) = record { 0..SERVERS_MAX } else { 0..1 };
+        servers.map(|server| (server, record.key().as_bytes().to_vec()))
+    });
+    keys.collect()
 }
 
 /// The actions of a server in a step of this client.
