@@ -192,6 +192,12 @@ pub fn unknown_command(argv: &[&[u8]]) -> Error {
     Error::new(text)
 }
 
+/// `ERR the emulator has no streams, and so no XADD. Redis has it.`
+pub fn not_emulated(name: &[u8], what: &str) -> Error {
+    let name = name.escape_ascii().to_string().to_uppercase();
+    Error::new(format!("ERR the emulator has no {what}, and so no {name}. Redis has it."))
+}
+
 /// `ERR unknown subcommand 'x'. Try CLIENT HELP.`
 pub fn unknown_subcommand(container: &str, subcommand: &[u8]) -> Error {
     let mut text = b"ERR unknown subcommand '".to_vec();

@@ -10,6 +10,7 @@ mod argv;
 mod key_spec;
 mod flag;
 mod row;
+mod missing;
 mod table;
 mod docs;
 mod scan;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::argv::Argv;
 use super::flag::Flag;
 use super::row::{Ctx, Row, Table};
-use super::{admission, connection, monitor};
+use super::{admission, connection, missing, monitor};
 use crate::client::{CallContext, Client};
 use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
@@ -106,12 +106,10 @@ fn admit_in_script(
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Result<&'static Row, Error> {
-    let row = table.resolve(argv).map_err(|_| {
-        Error::from_static(if table.is_known(argv) {
-            "ERR Wrong number of args calling Redis command from script"
-        } else {
-            "ERR Unknown Redis command called from script"
-        })
+    let row = table.resolve(argv).map_err(|error| match table.is_known(argv) {
+        true => Error::from_static("ERR Wrong number of args calling Redis command from script"),
+        false if missing::group_of(argv[0]).is_some() => error,
+        false => Error::from_static("ERR Unknown Redis command called from script"),
     })?;
     if row.has(Flag::NoScript) {
         return Err(Error::from_static("ERR This Redis command is not allowed from script"));

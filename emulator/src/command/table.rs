@@ -3,6 +3,7 @@
 use indexmap::IndexMap;
 
 use super::argv::Argv;
+use super::missing;
 use super::row::{Group, Row, Table};
 use crate::error::{self, Error};
 
@@ -46,7 +47,10 @@ impl Table {
     /// # Errors
     /// Redis's texts, for an unknown command or subcommand and for a wrong number of arguments.
     pub(crate) fn resolve(&self, argv: &Argv<'_>) -> Result<&'static Row, Error> {
-        let (row, _) = self.lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
+        let (row, _) = self.lookup(argv[0]).ok_or_else(|| {
+            let missing = missing::group_of(argv[0]);
+            missing.map_or_else(|| error::unknown_command(argv), |what| error::not_emulated(argv[0], what))
+        })?;
         resolve_under(row, argv)
     }
 

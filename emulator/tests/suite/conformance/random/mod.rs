@@ -89,6 +89,7 @@ fn random_bytes_have_the_same_replies() {
     let (seed, streams) = (first_seed(), STREAMS.get());
     in_workers(seed..seed + streams.div_ceil(SEQUENCES_PER_SEED), |server| {
         let mut peers = bytes::Peers::new(server);
+        peers.expect_left_out_are_named();
         move |seed| peers.play(seed, SEQUENCES_PER_SEED)
     });
 }
