@@ -47,6 +47,6 @@ const GROUPS: [(&str, &[&str]); 8] = [
 
 /// The group of a command that only Redis has.
 pub(super) fn group_of(name: &[u8]) -> Option<&'static str> {
-    let is_own = |own: &&str| name.eq_ignore_ascii_case(own.as_bytes());
-    GROUPS.iter().find(|(_, commands)| commands.iter().any(|own| is_own(&own))).map(|&(what, _)| what)
+    let has = |commands: &[&str]| commands.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+    GROUPS.iter().find(|(_, commands)| has(commands)).map(|&(what, _)| what)
 }
