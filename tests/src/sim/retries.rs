@@ -261,29 +261,29 @@ impl Simulation {
     /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
     /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
+        let world = &self.world;
         // A service that keeps a key alive does not wait for its end.
-        let waits = |tries: &&Tries| {
-            self.world.equal_tries(tries.actor, TRIES).is_some_and(|tries| left_by(tries).is_some())
-        };
-        let retrying: Vec<&Tries> = retrying.iter().filter(waits).collect();
-        if retrying.is_empty() {
+        let waits = |(_, latest): &(&Tries, &[Exchange])| left_by(latest).is_some();
+        let waiting: Vec<(&Tries, &[Exchange])> = retrying
+            .iter()
+            .filter_map(|tries| Some((tries, world.equal_tries(tries.actor, TRIES)?)))
+            .filter(waits)
+            .collect();
+        if waiting.is_empty() {
             return None;
         }
-        let now = self.world.now;
-        let world = &self.world;
+        let now = world.now;
         let outages = world.outages.iter().map(|&(_, until)| until);
         let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
         let next = self.ends_of_keys().chain(outages).min();
-        let reads_time = |tries: &&Tries| {
-            let tries = world.equal_tries(tries.actor, TRIES).into_iter().flatten();
-            tries.into_iter().any(|exchange| world.history().footprints[exchange.step - 1].depends_on_time())
-        };
-        if !retrying.iter().copied().any(|tries| reads_time(&tries)) {
+        let footprint = |exchange: &Exchange| &world.history().footprints[exchange.step - 1];
+        let mut exchanges = waiting.iter().flat_map(|(_, latest)| latest.iter());
+        if !exchanges.any(|exchange| footprint(exchange).depends_on_time()) {
             return next;
         }
         // Spans count from the time before the first tries. Otherwise each wait would lead to one
         // more.
-        let times = retrying.iter().filter_map(|&tries| world.retries.get(tries)).map(|retry| retry.times);
+        let times = waiting.iter().filter_map(|(tries, _)| world.retries.get(tries)).map(|retry| retry.times);
         let times = times.max().unwrap_or(0);
         let distinguished = self.distinguished(&world.times[..times]);
         let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());

@@ -8,10 +8,14 @@ use super::{ActorState, GRACE, Life, World};
 use crate::actor::Actor;
 
 impl World {
-    /// Notes whether all actors but services have ended.
+    /// Notes whether all actors but services have ended, if there are services.
     pub(crate) fn note_evening(&mut self) {
         let is_over = |client: &ActorState| client.life != Life::Unstarted && !self.can_act(client.actor);
-        if self.evening.is_none() && self.actors.iter().filter(|client| !client.is_service).all(is_over) {
+        let has_services = self.services().next().is_some();
+        if has_services
+            && self.evening.is_none()
+            && self.actors.iter().filter(|client| !client.is_service).all(is_over)
+        {
             self.evening = Some(self.now);
         }
     }
@@ -23,8 +27,7 @@ impl World {
 
     /// How much time services have left. `None` while others act.
     pub(crate) fn time_left(&self, lease: Duration) -> Option<Duration> {
-        let evening = self.evening.filter(|_| self.services().next().is_some())?;
-        Some((evening + lease + GRACE).saturating_sub(self.now))
+        Some((self.evening? + lease + GRACE).saturating_sub(self.now))
     }
 
     /// Whether all other actors have ended, and every service waits.

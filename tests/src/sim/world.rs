@@ -63,7 +63,7 @@ pub(crate) struct World {
     pub(crate) cut: Option<Cut>,
     /// The clock of a server was set, or jumped.
     pub(super) is_clock_set: bool,
-    /// When all actors but services had ended.
+    /// When all actors but services had ended, if there are services.
     pub(super) evening: Option<Duration>,
     /// Clients run: the execution has not ended.
     pub(crate) is_running: bool,
