@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::execution::{Learning, Runner};
-use harness::explore::{Problem, explore_all};
+use harness::explore::explore_all;
 use harness::{Client, Faults, Report, Scenario, exhaustive, from_fn, sample};
 use redis::{AsyncCommands as _, Commands as _, RedisResult};
+
+use super::the_end::violated;
 
 async fn buy(client: Client) -> RedisResult<()> {
     let mut link = client.connection();
@@ -35,11 +37,10 @@ fn shop(scenario: Scenario) -> Scenario {
         })
 }
 
+/// The violation of a report, and the number of its steps.
 fn violation(report: &Report) -> (String, usize) {
-    match &report.problem {
-        Problem::Violated { what, schedule, .. } => (what.clone(), schedule.steps.len()),
-        other => panic!("{other:?}"),
-    }
+    let (what, _, schedule) = violated(report);
+    (what.to_owned(), schedule.steps.len())
 }
 
 #[test]

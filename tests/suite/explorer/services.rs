@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use harness::explore::Problem;
-use harness::{Client, Faults, Report, Scenario, exhaustive, from_fn, sample};
+use harness::{Client, Faults, Scenario, exhaustive, from_fn, sample};
 use redis::{AsyncCommands as _, RedisResult};
+
+use super::the_end::violated;
 
 /// Pushes a job of its name.
 async fn produce(client: Client) -> RedisResult<()> {
@@ -29,13 +31,6 @@ where
     Fut: Future<Output = RedisResult<()>> + Send + 'static,
 {
     all_done(Scenario::new(name).actors(2, from_fn(produce)).services(2, from_fn(worker)), 2)
-}
-
-fn violation(report: &Report) -> &str {
-    match &report.problem {
-        Problem::Violated { what, .. } => what,
-        other => panic!("{other:?}"),
-    }
 }
 
 async fn blocks(client: Client) -> RedisResult<()> {
@@ -106,7 +101,7 @@ fn a_job_that_is_done_twice() {
     let workers = Scenario::new("read first")
         .before(|client| async move { Ok(client.connection().lpush("jobs", "job").await?) });
     let report = sample(&all_done(workers.services(2, from_fn(reads_first)), 1), 200, 0).unwrap_err();
-    assert_eq!(violation(&report), "2 of 1 jobs are done");
+    assert_eq!(violated(&report).0, "2 of 1 jobs are done");
 }
 
 /// A job that a crashed worker had taken is lost, unless a reaper puts it back.
@@ -138,13 +133,13 @@ fn a_job_that_is_lost() {
         all_done(workers.services(worker_count, reliable).faults(Faults::none().crashes(1)), 1)
     };
     let report = exhaustive(&scenario("no reaper", 1)).unwrap_err();
-    assert_eq!(violation(&report), "0 of 1 jobs are done");
+    assert_eq!(violated(&report).0, "0 of 1 jobs are done");
     let report = exhaustive(&scenario("no reaper", 2)).unwrap_err();
-    assert_eq!(violation(&report), "0 of 1 jobs are done", "it is in the list of those that are taken");
+    assert_eq!(violated(&report).0, "0 of 1 jobs are done", "it is in the list of those that are taken");
     let reaped = scenario("reaper", 2).services(1, reap);
     // It does not know whether the worker is alive.
     let report = sample(&reaped, 300, 0).unwrap_err();
-    assert_eq!(violation(&report), "2 of 1 jobs are done");
+    assert_eq!(violated(&report).0, "2 of 1 jobs are done");
 }
 
 /// An actor that waits for something that never comes is a failure, even if services go on.

@@ -38,7 +38,8 @@ fn all_parts(scenario: Scenario) -> Scenario {
     })
 }
 
-fn violated(report: &Report) -> (&str, usize, &Schedule) {
+/// The violation of a report, its clients and its schedule.
+pub(super) fn violated(report: &Report) -> (&str, usize, &Schedule) {
     match &report.problem {
         Problem::Violated { what, schedule, saved, .. } => (what, saved.clients, schedule),
         other => panic!("{other:?}"),
