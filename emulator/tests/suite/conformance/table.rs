@@ -118,7 +118,9 @@ fn the_wrong_number_of_arguments() {
 #[test]
 fn keys_of_every_kind() {
     let kinds = ["string", "list", "set", "hash", "zset", "missing"];
-    let with_keys = rows().filter(|row| !row.keys.is_empty() && row.name != "memory|usage");
+    // Redis has each small integer once, for all keys. It is idle since a command read any of them.
+    let left_out = ["memory|usage", "object|idletime"];
+    let with_keys = rows().filter(|row| !row.keys.is_empty() && !left_out.contains(&row.name));
     check(with_keys.flat_map(|row| argcs(row).map(move |argc| (row, argc))).flat_map(move |(row, argc)| {
         // A blocking command would wait here.
         let waits = |kind: &str| kind == "missing" && row.flags.contains(&Flag::Blocking);
