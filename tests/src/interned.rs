@@ -1,4 +1,4 @@
-//! Names of sections and resources: histories hold very many copies of few of them.
+//! Names of sections, resources and operations: histories hold very many copies of few of them.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

@@ -72,7 +72,8 @@ impl GatedConnection {
     async fn ask(&self, request: Request) -> Result<RedisResult<Value>, Loss> {
         let sent = self.live.now();
         let brief = request.hash_brief(self.live.link(self.nth).0);
-        let mut asked = Visit { link: self, request: Some(Pending { request, brief, sent, release: None }) };
+        let mut asked =
+            Visit { link: self, request: Some(Pending { request, brief, sent, release: None, task: 0 }) };
         loop {
             let answer = match self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await {
                 Some(answer) => answer,
@@ -103,9 +104,10 @@ impl GatedConnection {
     /// Waits, but no longer than the client waits for the reply to a request that it made at
     /// `sent`. `None` if the client gives up.
     async fn in_time<T>(&self, sent: Duration, waiting: impl Future<Output = T>) -> Option<T> {
-        // The client at the other end of a stream has a timeout of its own.
+        // The client at the other end of a stream has a timeout of its own, and for what comes from
+        // outside there is none.
         match self.live.terms().response_timeout {
-            Some(limit) if self.live.link(self.nth).1 != Traffic::Bytes => {
+            Some(limit) if !matches!(self.live.link(self.nth).1, Traffic::Bytes | Traffic::Arrivals) => {
                 tokio::time::timeout_at(self.live.instant(sent + limit), waiting).await.ok()
             }
             _ => Some(waiting.await),

@@ -5,6 +5,7 @@ mod connection;
 mod subscription;
 mod hold;
 mod multiplexed;
+mod operation;
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,9 +16,10 @@ use locks::{Env, Source};
 
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
+pub use operation::Operation;
 
 use crate::interned::interned;
-use crate::live::{Act, LiveClient, OperationId};
+use crate::live::{Act, LiveClient, OperationId, Request, Traffic};
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
 #[derive(Clone)]
@@ -105,6 +107,41 @@ impl Client {
             }
         })
         .await
+    }
+
+    /// Waits until something comes from outside, such as the second request of a user to the
+    /// process. This is a step without a command: others may do anything before it.
+    ///
+    /// ```
+    /// use harness::{Client, Scenario};
+    /// use redis::AsyncCommands as _;
+    ///
+    /// // One process serves two requests at once. The second one may come at any time.
+    /// let scenario = Scenario::new("two requests").actors(1, |client: Client| async move {
+    ///     let second = tokio::spawn({
+    ///         let client = client.clone();
+    ///         async move {
+    ///             client.arrival().await;
+    ///             client.connection().incr::<_, _, i64>("requests", 1).await
+    ///         }
+    ///     });
+    ///     let _: i64 = client.connection().incr("requests", 1).await?;
+    ///     second.await??;
+    ///     Ok(())
+    /// });
+    /// # let scenario = scenario.always(harness::oracle::Success);
+    /// harness::exhaustive(&scenario).unwrap();
+    /// ```
+    pub async fn arrival(&self) {
+        let mut gate = self.open(0, Traffic::Arrivals);
+        _ = gate.step(Request::arrival()).await;
+    }
+
+    /// Records that the client did something that counts: it sent a mail, ran a job, let a request
+    /// through. [`AtMostOnce`](crate::oracle::AtMostOnce), [`Rate`](crate::oracle::Rate) and others
+    /// judge how often that is done.
+    pub fn did(&self, what: impl AsRef<str>) {
+        self.0.note(Act::Did { what: interned(what.as_ref()) });
     }
 
     /// Records that a resource accepted a write of this client with this fencing token. The write

@@ -22,8 +22,9 @@ impl Execution<'_> {
     pub(super) fn enabled_steps(&mut self, enabled: &mut Vec<Step>) {
         enabled.clear();
         self.sim.world.note_evening();
-        if self.sim.world.do_services_rest(self.scenario.lease_max()) {
-            return;
+        self.sim.world.is_at_rest = self.sim.world.do_services_rest(self.scenario.lease_max());
+        if self.sim.world.is_at_rest {
+            return self.enabled_at_rest(enabled);
         }
         let retrying = self.sim.world.retrying();
         self.sim.world.note_retries(&retrying);
@@ -89,6 +90,23 @@ impl Execution<'_> {
         }
     }
 
+    /// Adds the faults of services that wait, and the step with which the execution is over. It is
+    /// over at once if no such fault can strike: a fault that comes later would change nothing.
+    fn enabled_at_rest(&self, enabled: &mut Vec<Step>) {
+        let world = &self.sim.world;
+        if world.is_over {
+            return;
+        }
+        for &kind in self.kinds.iter().filter(|kind| kind.row().target == TargetKind::Client) {
+            if kind.row().budget.is_some() {
+                self.enabled_faults(kind, world, enabled);
+            }
+        }
+        if !enabled.is_empty() {
+            enabled.insert(0, Step::Wait);
+        }
+    }
+
     /// Adds the steps in which time moves while clients have requests to send, within the budget.
     fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
         let world = &self.sim.world;
@@ -135,7 +153,7 @@ impl Execution<'_> {
                 continue;
             }
             enabled.insert(place, Step::Run(gate.actor, gate.nth));
-            if can_reply_late && gate.traffic != Traffic::Messages {
+            if can_reply_late && !gate.is_one_way() {
                 enabled.insert(place, Step::Send(gate.actor, gate.nth));
             }
         }
@@ -158,7 +176,7 @@ impl Execution<'_> {
                 let can_strike = |gate: &&Gate| {
                     gate.waits()
                         && gate.late.is_empty()
-                        && (gate.traffic != Traffic::Messages || fault.strikes_messages)
+                        && (!gate.is_one_way() || gate.traffic == Traffic::Messages && fault.strikes_messages)
                         && (!row.needs_operation || world.can_cancel(gate.operation))
                 };
                 let waiting = world.gates.iter().filter(can_strike);
@@ -183,7 +201,7 @@ impl Execution<'_> {
 
 /// The kinds of faults that have a budget at all.
 pub(super) fn kinds(faults: &Faults) -> Vec<FaultKind> {
-    FaultKind::ALL.iter().copied().filter(|kind| (kind.row().limit)(faults) > 0).collect()
+    FaultKind::ALL.iter().copied().filter(|&kind| faults.allows(kind)).collect()
 }
 
 /// Whether a fault of this kind can still strike.

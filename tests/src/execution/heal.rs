@@ -2,13 +2,14 @@
 //! clients judge the end and probe. No policy chooses these steps, and oracles judge them later.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::run::Execution;
 use super::start::judged_by;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::{Act, Judge};
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate, Life, Passage, TIMER_MAX, World};
+use crate::sim::{ActorState, Gate, Life, Passage, TIMER_MAX, World};
 use crate::trace::{EventKind, LocalState};
 
 impl Execution<'_> {
@@ -55,27 +56,30 @@ impl Execution<'_> {
             true => &[],
             false => &self.scenario.finals,
         };
-        if finals.is_empty() && self.scenario.probe.is_none() {
+        let is_judged = has_all && !self.scenario.is_part() && self.scenario.judges_end();
+        if finals.is_empty() && self.scenario.probe.is_none() && !is_judged {
             return;
         }
-        let after_lease = self.let_the_end_come();
+        let after = self.let_the_end_come();
         self.end_services();
+        if is_judged {
+            self.sim.world.record(EventKind::AllEnded);
+        }
         finals.iter().enumerate().for_each(|(nth, judge)| self.judge(nth, judge));
-        self.probe(after_lease);
+        self.probe(after);
     }
 
-    /// Waits until the servers are back, and no client can release any more what a crash, a lost
-    /// message or a cancellation left. Returns whether a lease has passed.
-    fn let_the_end_come(&mut self) -> bool {
+    /// Waits until the servers are back, and until what a crash, a lost message or a cancellation
+    /// left has had its time to end. Returns that time.
+    fn let_the_end_come(&mut self) -> Option<Duration> {
         if let Some(away) = self.sim.outage() {
             self.advance(away);
         }
         let seen = self.sim.world.history().reached;
-        let after_lease = seen.crash || seen.lost || seen.cancel;
-        if after_lease {
-            self.let_a_lease_pass();
-        }
-        after_lease
+        let is_lost = seen.crash || seen.lost || seen.cancel;
+        let after = is_lost.then(|| self.scenario.recovery());
+        after.into_iter().for_each(|after| self.let_pass(after));
+        after
     }
 
     /// Ends the services, so that they take nothing from those that judge.
@@ -103,9 +107,9 @@ impl Execution<'_> {
     }
 
     /// Lets fresh clients probe: they must get everything.
-    fn probe(&mut self, after_lease: bool) {
+    fn probe(&mut self, after: Option<Duration>) {
         let Some((wanted, probe)) = &self.scenario.probe else { return };
-        let before = self.sim.before_probes(*wanted, after_lease);
+        let before = self.sim.before_probes(*wanted, after);
         if before.as_ref().is_some_and(|before| self.sim.repeat_probes(before)) {
             return;
         }
@@ -124,15 +128,15 @@ impl Execution<'_> {
                 )
                 .unwrap_or(false);
             // A grant that is free is granted at once, without waiting.
-            granted += u32::from(is_granted && (after_lease || self.sim.world.now == before));
+            granted += u32::from(is_granted && (after.is_some() || self.sim.world.now == before));
         }
-        self.sim.world.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
+        self.sim.world.record(EventKind::Probed { granted, wanted: *wanted, after });
         self.sim.end_probes(before, so_far);
     }
 
-    /// A lease and some grace pass. Tasks that clients have left behind go on meanwhile.
-    fn let_a_lease_pass(&mut self) {
-        let until = self.sim.world.now + self.scenario.lease_max() + GRACE;
+    /// This much time passes. Tasks that clients have left behind go on meanwhile.
+    fn let_pass(&mut self, span: Duration) {
+        let until = self.sim.world.now + span;
         // Services may have left it to others to go on.
         while self.let_all_through() && !self.is_cut() {}
         while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)) && !self.is_cut() {

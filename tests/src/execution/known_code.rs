@@ -114,6 +114,7 @@ impl Timers {
             thresholds: self.thresholds.get(&codes).unwrap_or_default(),
             codes,
             judges_commands: scenario.oracles.iter().any(|oracle| oracle.judges_commands()),
+            judges_times: scenario.oracles.iter().any(|oracle| oracle.judges_times()),
         }
     }
 

@@ -227,6 +227,7 @@ impl Execution<'_> {
                     self.settle(actor);
                 }
             }
+            Step::Wait if self.sim.world.is_at_rest => self.sim.world.is_over = true,
             Step::Wait => {
                 self.resume_all();
                 if self.sim.world.recorder.is_in_stall() {
@@ -318,6 +319,7 @@ impl Execution<'_> {
             Effects::crash(self, other);
             self.quiesce();
         }
+        self.sim.world.is_at_rest = false;
         self.take_while(Step::Wait, &[]);
     }
 

@@ -279,6 +279,10 @@ impl Behaviour {
                 Some(format!("{actor} {text} {}", changed.join(" ")))
             }
             EventKind::Enter { actor, section, .. } => Some(format!("{actor} enters {section}")),
+            EventKind::Did { actor, what, .. } => Some(format!("{actor} does {what}")),
+            EventKind::Returned { call: (actor, _), what, answer } => {
+                Some(format!("{actor} has {answer} of {what}"))
+            }
             EventKind::Extended { actor, section, .. } => Some(format!("{actor} extends {section}")),
             EventKind::Leave { actor, section, .. } => Some(format!("{actor} leaves {section}")),
             EventKind::Ended { holder, by } => Some(format!("{by} ends {holder}")),

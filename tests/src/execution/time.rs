@@ -71,6 +71,7 @@ impl Execution<'_> {
 
     /// Moves time. If it `stops`, at most until a client acts. Returns whether one did.
     fn move_time(&mut self, until: Duration, stops: bool) -> bool {
+        self.sim.world.record_calls_with_clock_read();
         let before = self.sim.world.activity;
         let has_acted = |sim: &Simulation| sim.world.activity != before;
         if let Clients::Learned(_) = &self.sim.clients {

@@ -57,6 +57,8 @@ pub struct Exploration {
     pub(super) entered: BTreeSet<String>,
     /// A client was inside after its lease had ended, and no oracle of the scenario judges that.
     pub(super) is_overrun_unjudged: bool,
+    /// The scenario leaves out what can happen between a reply and its arrival.
+    pub(super) are_replies_prompt: bool,
     /// How many schedules were run until each oracle was violated first.
     pub(super) found_after: BTreeMap<usize, u64>,
     /// The branch at which it ended, because an oracle was violated there.

@@ -39,7 +39,8 @@ pub(super) fn judge_all(
         None => {
             let is_overrun_unjudged = exploration.reached.overrun
                 && !scenario.oracles.iter().any(|oracle| oracle.judges_overruns());
-            Ok(Exploration { is_overrun_unjudged, ..exploration })
+            let are_replies_prompt = scenario.has_prompt_replies && scenario.faults.stalls > 0;
+            Ok(Exploration { is_overrun_unjudged, are_replies_prompt, ..exploration })
         }
     }
 }

@@ -109,7 +109,7 @@ pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Explorat
 /// - The folder for results cannot be used, or has results of another exploration.
 pub fn exhaustive_shard(scenario: &Scenario, division: &Division) -> Result<Exploration, Box<Report>> {
     explore_division(scenario, division, "exhaustive", |runner, journal| {
-        let progress = Progress::on_terminal(scenario);
+        let progress = Progress::shown(scenario);
         parallel::explore_shard(runner, scenario, journal, (Until::FirstFind, &progress))
     })
 }

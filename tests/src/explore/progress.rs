@@ -1,4 +1,4 @@
-//! Says on a terminal how far an exploration is, and how it can be made smaller. This file decides
+//! Says how far a long exploration is, and how it can be made smaller. This file decides
 //! nothing.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use crate::render::printable;
 use crate::scenario::Scenario;
 
-/// The time until the first line, and from line to line.
-const FIRST: Duration = Duration::from_secs(5);
-const INTERVAL: Duration = Duration::from_secs(10);
+/// The time until the first line, and from line to line: on a terminal, where a person waits, and
+/// elsewhere.
+const ON_TERMINAL: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
+const ELSEWHERE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(60)];
 /// The number of schedules from one reading of the clock to the next.
 const READ_EVERY: u64 = 16;
 
@@ -24,7 +25,8 @@ pub(super) struct Progress {
     scenario: String,
     /// The ways to make the exploration smaller.
     advice: String,
-    is_shown: bool,
+    /// The time until the first line, and from line to line. `None` if it prints nothing.
+    intervals: Option<[Duration; 2]>,
     begun: OnceLock<Instant>,
     /// The time of the next line in milliseconds after the beginning.
     next_ms: AtomicU64,
@@ -41,9 +43,9 @@ impl Progress {
         Progress {
             scenario: scenario.name.clone(),
             advice: advice(scenario),
-            is_shown: false,
+            intervals: None,
             begun: OnceLock::new(),
-            next_ms: AtomicU64::new(FIRST.as_millis() as u64),
+            next_ms: AtomicU64::new(0),
             schedules: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             branches: AtomicUsize::new(0),
@@ -51,9 +53,11 @@ impl Progress {
         }
     }
 
-    /// Prints a line from time to time, if standard error is a terminal.
-    pub(super) fn on_terminal(scenario: &Scenario) -> Progress {
-        Progress { is_shown: stderr().is_terminal(), ..Progress::silent(scenario) }
+    /// Prints a line from time to time, if the exploration takes long.
+    pub(super) fn shown(scenario: &Scenario) -> Progress {
+        let intervals = if stderr().is_terminal() { ON_TERMINAL } else { ELSEWHERE };
+        let next_ms = AtomicU64::new(intervals[0].as_millis() as u64);
+        Progress { intervals: Some(intervals), next_ms, ..Progress::silent(scenario) }
     }
 
     /// An exploration begins, perhaps once more.
@@ -78,16 +82,16 @@ impl Progress {
     /// A schedule of `actors` actors is run.
     pub(super) fn note(&self, actors: usize) {
         let schedules = self.schedules.fetch_add(1, Ordering::Relaxed) + 1;
-        if !self.is_shown || !schedules.is_multiple_of(READ_EVERY) {
+        let Some([first, interval]) = self.intervals.filter(|_| schedules.is_multiple_of(READ_EVERY)) else {
             return;
-        }
+        };
         let elapsed = self.elapsed();
         let (elapsed_ms, due_ms) = (elapsed.as_millis() as u64, self.next_ms.load(Ordering::Relaxed));
-        let next_ms = elapsed_ms + INTERVAL.as_millis() as u64;
+        let next_ms = elapsed_ms + interval.as_millis() as u64;
         let order = Ordering::Relaxed;
         // One of the threads prints the line.
         if elapsed_ms >= due_ms && self.next_ms.compare_exchange(due_ms, next_ms, order, order).is_ok() {
-            let is_first = due_ms == FIRST.as_millis() as u64;
+            let is_first = due_ms == first.as_millis() as u64;
             let build = if cfg!(debug_assertions) { UNOPTIMISED } else { "" };
             let advice = if is_first { format!("\n  {}{build}", self.advice) } else { String::new() };
             // Tests hide what they print by macros.

@@ -283,16 +283,31 @@ impl Problem {
         history: &History,
     ) -> Problem {
         let saved = scenario.saved(oracle, history, violation.step);
+        let shown = until_broken(oracle, history, &violation);
         Problem::Violated {
             property: oracle.name(),
-            timeline: timeline::render(history, scenario.actors.len(), Some(&violation), timeline::ANY),
-            counterexample: Box::new(Counterexample::new(&saved, history, &violation)),
+            timeline: timeline::render(&shown, scenario.actors.len(), Some(&violation), timeline::ANY),
+            counterexample: Box::new(Counterexample::new(&saved, &shown, &violation)),
             saved,
             of: Box::new(scenario.clone()),
             schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
             what: violation.what,
         }
     }
+}
+
+/// The history until the event that breaks the property. What comes after it in the same step does
+/// not belong to the violation.
+fn until_broken(oracle: &dyn Oracle, history: &History, violation: &Violation) -> History {
+    let mut shown = history.clone();
+    let later = shown.events.split_off(history.events.partition_point(|event| event.step < violation.step));
+    for event in later {
+        shown.events.push(event);
+        if oracle.check(&shown).is_some_and(|broken| broken.step == violation.step) {
+            break;
+        }
+    }
+    shown
 }
 
 /// Renders the timeline of a finding, wrapped to `width` columns. The fault budgets are those of

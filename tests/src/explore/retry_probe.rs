@@ -69,7 +69,9 @@ pub(super) fn never_ends(
     let probe = || RoundProbe { steps: &history.steps[..livelock.steps], round: livelock.round };
     let (again, _) = runner.run_fresh(scenario, probe, Recording::Lean);
     let later = again.events.iter().filter(|event| event.step > livelock.steps);
-    let gets_on = |kind: &EventKind| matches!(kind, EventKind::Enter { .. } | EventKind::Failed { .. });
+    let gets_on = |kind: &EventKind| {
+        matches!(kind, EventKind::Enter { .. } | EventKind::Did { .. } | EventKind::Failed { .. })
+    };
     again.is_endless() && !later.into_iter().any(|event| gets_on(&event.kind))
 }
 

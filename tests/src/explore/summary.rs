@@ -35,6 +35,9 @@ impl fmt::Display for Exploration {
         if *reached != Reached::default() {
             write!(f, "; reached: {reached}")?;
         }
+        if self.are_replies_prompt {
+            f.write_str("; left out by prompt_replies: late replies, and processes that stand still")?;
+        }
         if self.is_overrun_unjudged {
             f.write_str(
                 "; a holder was still inside when its lease had ended, and no oracle was asked about that: ",

@@ -74,6 +74,11 @@ pub(super) fn unjudged(oracle: &dyn Oracle, entered: &BTreeSet<String>) -> Strin
             ": no client inside {section:?} was granted it once more (call `extend` on the guard of its hold)"
         ),
         Wanted::Record => ": no hold named a place where a server kept its grant (add `.record(…)` to `client.hold(…)`, with the key and the value that the code writes)".into(),
+        Wanted::Deed(what) => format!(": no client did {what:?} (mark it by `client.did({what:?})`)"),
+        Wanted::Operation(object) => {
+            let on = if object.is_empty() { String::new() } else { format!(".on({object:?})") };
+            format!(": no client received the answer of an operation (call it by `client.operation(…){on}.run(…)`)")
+        }
         Wanted::Resource(resource) => {
             format!(": {resource:?} accepted no write (call `client.accepted({resource:?}, token)` after each)")
         }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use emulator::DRIFT_PPM;
 
+use super::kind::{FaultKind, FaultKinds};
+
 /// A budget as a field of [`Faults`]. Texts and samples use one list of them.
 pub(crate) struct Field {
     /// The name of the method that sets it.
@@ -28,6 +30,8 @@ macro_rules! budgets {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Faults {
             $($(#[$doc])+ pub $field: $type,)+
+            /// Kinds of faults that do not happen, whatever the budgets are.
+            pub left_out: FaultKinds,
         }
 
         impl Faults {
@@ -123,7 +127,28 @@ budgets! {
     outage(outage: Duration as Span, FIXED);
 }
 
-/// The budgets that are not zero, by the names of their methods: `stalls 1, skew 10000ms`.
+impl Faults {
+    /// Leaves out a kind of fault: `lost(1).without(FaultKind::Resend)` for a library that does not
+    /// send requests again.
+    pub fn without(self, kind: FaultKind) -> Faults {
+        Faults { left_out: self.left_out.with(kind), ..self }
+    }
+
+    /// Leaves out all other kinds that share the budget of this one: `lost(1)` with
+    /// `only(FaultKind::LoseReply)` loses replies alone.
+    pub fn only(self, kind: FaultKind) -> Faults {
+        let shares = |&&other: &&FaultKind| other != kind && other.row().set_by == kind.row().set_by;
+        FaultKind::ALL.iter().filter(shares).fold(self, |faults, &other| faults.without(other))
+    }
+
+    /// Whether a fault of this kind can happen at all.
+    pub(crate) fn allows(&self, kind: FaultKind) -> bool {
+        !self.left_out.has(kind) && (kind.row().limit)(self) > 0
+    }
+}
+
+/// The budgets that are not zero, by the names of their methods: `stalls 1, skew 10000ms`. Then
+/// come the kinds that they allow and that are left out: `lost 1, without resend`.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut faults = *self;
@@ -135,7 +160,10 @@ impl fmt::Display for Faults {
             };
             (!value.starts_with('0')).then(|| format!("{} {value}", field.name))
         });
-        let set: Vec<String> = set.collect();
+        let is_left_out = |&&kind: &&FaultKind| self.left_out.has(kind) && (kind.row().limit)(self) > 0;
+        let left_out = FaultKind::ALL.iter().filter(is_left_out);
+        let left_out = left_out.map(|kind| format!("without {}", kind.word()));
+        let set: Vec<String> = set.chain(left_out).collect();
         let text = set.join(", ");
         f.write_str(if text.is_empty() { "no faults" } else { &text })
     }
@@ -160,8 +188,11 @@ impl Faults {
         })
     }
 
-    /// For each budget the larger one of the two.
+    /// For each budget the larger one of the two. A kind is left out if neither allows it.
     pub(crate) fn or(mut self, mut other: Faults) -> Faults {
+        let is_left_out = |&&kind: &&FaultKind| !self.allows(kind) && !other.allows(kind);
+        let left_out = FaultKind::ALL.iter().filter(is_left_out);
+        self.left_out = left_out.fold(FaultKinds::default(), |kinds, &kind| kinds.with(kind));
         for field in FIELDS {
             match field.value {
                 Value::Count(of) | Value::Ppm(of) => *of(&mut self) = (*of(&mut self)).max(*of(&mut other)),

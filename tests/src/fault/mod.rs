@@ -2,6 +2,7 @@
 //! steps, schedules, timelines and samples use these rows.
 
 mod target;
+mod kind;
 mod budget;
 mod row;
 mod restart;
@@ -20,8 +21,9 @@ use std::fmt;
 pub use budget::{Budget, Faults};
 #[cfg(feature = "proptest")]
 pub(crate) use budget::{FIELDS, Value};
+pub use kind::{FaultKind, FaultKinds};
+pub use row::Fault;
 pub(crate) use row::{Delivery, Description, Effect, Effects, FaultRow, RequestFault, RequestOutcome, Unit};
-pub use row::{Fault, FaultKind};
 pub use target::Target;
 pub(crate) use target::{SERVERS_MAX, TargetKind};
 

@@ -1,6 +1,7 @@
 //! The types of faults: a fault as a step, and the row that says all about its kind.
 
 use super::budget::{Budget, Faults};
+use super::kind::FaultKind;
 use super::target::{Target, TargetKind};
 use crate::actor::Actor;
 
@@ -21,77 +22,6 @@ impl Fault {
     pub(super) fn client(self) -> String {
         self.target.actor().map_or_else(String::new, |actor| actor.to_string())
     }
-}
-
-/// The kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FaultKind {
-    /// `clock::SKEW`
-    Skew,
-    /// `clock::DRIFT`
-    Drift,
-    /// `clock::SERVER_SKEW`
-    ServerSkew,
-    /// `clock::SERVER_DRIFT`
-    ServerDrift,
-    /// `lost::LOSE_REQUEST`
-    LoseRequest,
-    /// `lost::LOSE_REPLY`
-    LoseReply,
-    /// `lost::RESEND`
-    Resend,
-    /// `drop::DROP_BEFORE`
-    DropBefore,
-    /// `drop::DROP_AFTER`
-    DropAfter,
-    /// `delay::DELAY`
-    Delay,
-    /// `cancel::CANCEL_AFTER`
-    CancelAfter,
-    /// `cancel::CANCEL`
-    Cancel,
-    /// `crash::CRASH`
-    Crash,
-    /// `crash::CRASH_AFTER`
-    CrashAfter,
-    /// `pause::PAUSE`
-    Pause,
-    /// `clock::JUMP`
-    Jump,
-    /// `clock::SERVER_JUMP`
-    ServerJump,
-    /// `restart::RESTART`
-    Restart,
-    /// `reload::RELOAD`
-    Reload,
-    /// `flush::FLUSH`
-    Flush,
-}
-
-impl FaultKind {
-    /// All kinds, in the order in which they are tried.
-    pub const ALL: &[FaultKind] = &[
-        FaultKind::Skew,
-        FaultKind::Drift,
-        FaultKind::ServerSkew,
-        FaultKind::ServerDrift,
-        FaultKind::LoseRequest,
-        FaultKind::LoseReply,
-        FaultKind::Resend,
-        FaultKind::DropBefore,
-        FaultKind::DropAfter,
-        FaultKind::Delay,
-        FaultKind::CancelAfter,
-        FaultKind::Cancel,
-        FaultKind::Crash,
-        FaultKind::CrashAfter,
-        FaultKind::Pause,
-        FaultKind::Jump,
-        FaultKind::ServerJump,
-        FaultKind::Restart,
-        FaultKind::Reload,
-        FaultKind::Flush,
-    ];
 }
 
 /// Everything that the harness needs to know about a fault.

@@ -8,7 +8,7 @@ use super::usage::{Call, Usage};
 pub(super) const LINT: Lint = Lint {
     name: "client-time",
     summary: "A client sends the time of its own clock to the server.",
-    advice: "If the clocks of two clients differ, one ends the grant of the other: use TIME in a script, or a time to live.",
+    advice: "If the clocks of two clients differ, one of them acts too early: use TIME in a script, or a time to live.",
     find,
 };
 

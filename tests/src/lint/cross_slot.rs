@@ -6,7 +6,7 @@ use super::usage::{Key, Usage, show};
 pub(super) const LINT: Lint = Lint {
     name: "cross-slot",
     summary: "One request touches keys in different slots of a cluster.",
-    advice: "A cluster refuses it with CROSSSLOT: put one hash tag into all keys of a lock, as in {lock} and {lock}:queue.",
+    advice: "A cluster refuses it with CROSSSLOT: put one hash tag into all keys that belong together, as in {lock} and {lock}:queue.",
     find,
 };
 

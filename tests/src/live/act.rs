@@ -11,7 +11,8 @@ use redis::{RedisResult, Value};
 
 use super::{OperationId, Pending, Request, Traffic};
 use crate::actor::Actor;
-use crate::trace::HoldId;
+use crate::linearizability::Call;
+use crate::trace::{CallId, HoldId};
 
 /// One thing that a client does.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +67,17 @@ pub(crate) enum Act {
     },
     EndOperation {
         id: OperationId,
+    },
+    Did {
+        what: &'static str,
+    },
+    Call {
+        id: CallId,
+        what: Arc<Call>,
+    },
+    Return {
+        id: CallId,
+        answer: Arc<serde_json::Value>,
     },
     Accept {
         resource: &'static str,
@@ -172,6 +184,9 @@ impl Act {
             | Act::Leave { .. }
             | Act::BeginOperation { .. }
             | Act::EndOperation { .. }
+            | Act::Did { .. }
+            | Act::Call { .. }
+            | Act::Return { .. }
             | Act::Accept { .. }
             | Act::Looked { .. } => false,
         }
@@ -200,6 +215,9 @@ impl Act {
             Act::Enter { section, .. } => format!("it entered {section}"),
             Act::Extend { .. } => "it extended its stay".into(),
             Act::Leave { .. } => "it left".into(),
+            Act::Did { what } => format!("it did {what}"),
+            Act::Call { what, .. } => format!("it called {what}"),
+            Act::Return { answer, .. } => format!("its call returned {answer}"),
             Act::Accept { resource, token } => format!("{resource} accepted {token}"),
             Act::End(End::Done(_)) => "it ended".into(),
             Act::End(End::Error(error)) => format!("it failed: {error}"),

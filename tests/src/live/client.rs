@@ -9,7 +9,8 @@ use locks::Record;
 use super::clients::{Live, Operation, Terms};
 use super::{Act, Code as _, End, OperationId, Part};
 use crate::actor::Actor;
-use crate::trace::HoldId;
+use crate::linearizability::Call;
+use crate::trace::{CallId, HoldId};
 
 /// Most readings of a clock that are kept.
 const READINGS_MAX: usize = 10_000;
@@ -109,6 +110,18 @@ impl LiveClient {
         };
         self.note(Act::Enter { hold, section, since, record });
         hold
+    }
+
+    /// It calls an operation.
+    pub(crate) fn call(&self, what: Call) -> CallId {
+        let id = {
+            let mut state = self.live.state();
+            let own = state.of(self.actor);
+            own.calls += 1;
+            (self.actor, own.calls)
+        };
+        self.note(Act::Call { id, what: Arc::new(what) });
+        id
     }
 
     /// Begins an operation that can be cancelled.

@@ -80,6 +80,9 @@ pub(super) struct Own {
     pub(super) release_to_come: Option<HoldId>,
     pub(super) holds: usize,
     pub(super) n_operations: usize,
+    pub(super) calls: usize,
+    /// The tasks that have sent requests, besides the actor's own code.
+    tasks: Vec<tokio::task::Id>,
     pub(super) names: u32,
     pub(super) clock: ClockError,
     /// The true time at which it last read each of these from its clock, in milliseconds.
@@ -137,6 +140,8 @@ impl Own {
             release_to_come: None,
             holds: 0,
             n_operations: 0,
+            calls: 0,
+            tasks: Vec::new(),
             names: 0,
             clock: ClockError::default(),
             readings: BTreeMap::new(),
@@ -149,6 +154,15 @@ impl Own {
             has_ended: false,
             turn: None,
         }
+    }
+
+    /// The number of this task, which sends a request.
+    fn task_number(&mut self, id: tokio::task::Id) -> usize {
+        let known = self.tasks.iter().position(|known| *known == id);
+        1 + known.unwrap_or_else(|| {
+            self.tasks.push(id);
+            self.tasks.len() - 1
+        })
     }
 
     /// Whether it stands still, and something has woken its code.
@@ -246,6 +260,12 @@ impl Live {
         let begun = self.begin(&mut state, actor);
         begun.by_task |= running.is_none();
         begun.turn.acts.push(act);
+    }
+
+    /// The number of the task that sends a request of this client now. The actor's own code is 0.
+    pub(super) fn sending_task(&self, actor: Actor) -> usize {
+        let spawned = if self.quiescence.runs_now().is_none() { tokio::task::try_id() } else { None };
+        spawned.map_or(0, |id| self.state().of(actor).task_number(id))
     }
 
     /// A client does something that cannot be learned.

@@ -45,13 +45,15 @@ impl LiveClient {
 
     /// Comes to the gate of a connection with a request.
     pub(crate) fn ask(&self, nth: usize, request: Pending) {
+        let is_shared = self.link(nth).1 == Traffic::Bytes;
+        let task = if is_shared { 0 } else { self.live.sending_task(self.actor) };
         let (release, operation) = {
             let mut state = self.live.state();
             let own = state.of(self.actor);
             own.ports[nth].awaits = Some(Awaited::Reply);
             (own.releasing, own.operation)
         };
-        self.note(Act::Ask { nth, request: Pending { release, ..request }, operation });
+        self.note(Act::Ask { nth, request: Pending { release, task, ..request }, operation });
     }
 
     /// Polls for the answer to a request.

@@ -31,6 +31,8 @@ pub(crate) struct Pending {
     pub(crate) sent: Duration,
     /// The release that it belongs to.
     pub(crate) release: Option<HoldId>,
+    /// The task that made it, as [`Sent::task`](crate::trace::Sent::task) says.
+    pub(crate) task: usize,
 }
 
 /// The commands of a request.
@@ -42,6 +44,8 @@ pub(crate) enum RequestKind {
         cmd: Arc<Cmd>,
         channel: String,
     },
+    /// Something comes to the client from outside, and no server has a part in it.
+    Arrival,
     /// Commands that run together. The reply is an array of `count` replies, from `offset` on.
     Transaction {
         pipeline: Arc<Pipeline>,
@@ -75,6 +79,11 @@ impl Request {
     pub(crate) fn subscribe(channel: &str) -> Request {
         let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
         RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }.into()
+    }
+
+    /// A step without a command.
+    pub(crate) fn arrival() -> Request {
+        RequestKind::Arrival.into()
     }
 
     /// The commands that it consists of.
@@ -178,6 +187,7 @@ impl RequestKind {
         let (command, pipeline) = match self {
             RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => (Some(&**cmd), None),
             RequestKind::Transaction { pipeline, .. } => (None, Some(pipeline.cmd_iter())),
+            RequestKind::Arrival => (None, None),
         };
         command.into_iter().chain(pipeline.into_iter().flatten())
     }

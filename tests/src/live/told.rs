@@ -81,6 +81,8 @@ pub(crate) enum Traffic {
     Bytes,
     /// Messages that the client has not received yet.
     Messages,
+    /// What comes to the client from outside. No server has a part in it.
+    Arrivals,
 }
 
 /// A request that is being run. The first poll sends it.

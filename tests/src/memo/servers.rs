@@ -80,7 +80,7 @@ pub(crate) struct BeforeProbes {
     pub(crate) code: CodeId,
     pub(crate) wanted: u32,
     /// A lease has passed since the last client ended.
-    pub(crate) after_lease: bool,
+    pub(crate) after: Option<Duration>,
     pub(crate) at: Duration,
     pub(crate) servers: Vec<Option<ServerState>>,
 }

@@ -37,7 +37,19 @@ impl Oracle for ExclusiveFact {
         let (step, holders) = crowded(history, self.section, 1, |now, until| now < until)?;
         Some(Violation {
             step,
-            what: format!("{} hold the lock, each with a lease that still runs", list(&holders)),
+            what: format!(
+                "{} hold {}, each with a lease that still runs",
+                list(&holders),
+                named(self.section)
+            ),
         })
+    }
+}
+
+/// A section in a sentence. Most tests have one section, for the lock.
+fn named(section: &str) -> String {
+    match section {
+        "cs" | "section" | "lock" => "the lock".into(),
+        other => format!("«{other}»"),
     }
 }

@@ -6,12 +6,15 @@ mod exclusive_fact;
 mod fenced;
 mod finally;
 mod invariant;
+mod linearizable;
 mod no_leak;
 mod no_lost_wake_up;
 mod not_overtaken;
+mod once;
 mod over_issue;
 mod owner_safe;
 mod progress;
+mod rate;
 mod recovers;
 mod success;
 mod unbroken;
@@ -20,18 +23,23 @@ mod writer_alone;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use emulator::Timestamp;
+
 pub use exclusive_belief::ExclusiveBelief;
 pub use exclusive_fact::ExclusiveFact;
 pub use fenced::Fenced;
 pub(crate) use finally::Finally;
 pub(crate) use invariant::Invariant;
+pub use linearizable::Linearizable;
 pub use no_leak::NoLeak;
 pub use no_lost_wake_up::NoLostWakeUp;
 pub use not_overtaken::NotOvertaken;
+pub use once::{AtLeastOnce, AtMostOnce, ExactlyOnce};
 pub use over_issue::OverIssue;
 pub use owner_safe::OwnerSafe;
 pub use progress::Progress;
-pub use recovers::Recovers;
+pub use rate::Rate;
+pub use recovers::{Recovers, RecoversWithin};
 pub use success::Success;
 pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
@@ -42,7 +50,8 @@ use crate::trace::{EventKind, History, HoldId};
 /// A property of histories.
 ///
 /// An oracle may depend on the order of these events ([`EventKind`]): a client enters a section, is
-/// granted it once more, leaves it, loses it, or overruns its lease; a resource accepts a token. An
+/// granted it once more, leaves it, loses it, or overruns its lease; a client does something that
+/// counts; a resource accepts a token; an operation returns before another is called. An
 /// exploration runs all orders of these events. If other events happen in independent steps, it
 /// runs only one of their orders. [`Oracle::judges_commands`] adds the order of all commands.
 pub trait Oracle: Debug + Send + Sync {
@@ -64,6 +73,19 @@ pub trait Oracle: Debug + Send + Sync {
         false
     }
 
+    /// Whether it judges what has come about when all actors have started and ended
+    /// ([`EventKind::AllEnded`]). After a crash, a lost message or a cancellation, services and
+    /// leases have some more time before that.
+    fn judges_end(&self) -> bool {
+        false
+    }
+
+    /// How long after a crash, a lost message or a cancellation the end is judged, if not after the
+    /// longest lease and two more seconds. The shortest span of all oracles counts.
+    fn recovery(&self) -> Option<Duration> {
+        None
+    }
+
     /// Whether it looks at commands ([`EventKind::Command`]). An exploration then records them in
     /// every execution, and runs all code and all servers each time, which takes several times as
     /// long. Otherwise their events are in none that an oracle sees.
@@ -75,6 +97,13 @@ pub trait Oracle: Debug + Send + Sync {
     /// looks at each command by itself says `false`, and needs fewer schedules.
     fn judges_commands(&self) -> bool {
         self.needs_commands()
+    }
+
+    /// Whether it judges by the server's time at which commands ran: `decided` of
+    /// [`EventKind::Enter`] and [`EventKind::Did`], which otherwise is `None`. It needs more
+    /// schedules then if there are stalls.
+    fn judges_times(&self) -> bool {
+        false
     }
 
     /// The first violation, if there is one.
@@ -90,6 +119,10 @@ pub enum Wanted {
     Extension(&'static str),
     /// A server keeps the grant of a client at the place that its hold names.
     Record,
+    /// A client does this.
+    Deed(&'static str),
+    /// Clients call operations of this object, or of an object without a name.
+    Operation(&'static str),
     /// This resource accepts a write.
     Resource(&'static str),
     /// Fresh clients probe, and there was no crash, no lost message and no cancellation.
@@ -161,14 +194,29 @@ struct Probe {
     step: usize,
     granted: u32,
     wanted: u32,
+    /// How long after the end it came.
+    after: Duration,
 }
 
-/// The probe of an execution, if it came after a lease, or if it came at once
+/// The probe of an execution, if time passed before it, or if it came at once
 /// ([`EventKind::Probed`]).
-fn probe(history: &History, is_after_lease: bool) -> Option<Probe> {
+fn probe(history: &History, is_after_loss: bool) -> Option<Probe> {
     history.events.iter().find_map(|event| match event.kind {
-        EventKind::Probed { granted, wanted, after_lease } if after_lease == is_after_lease => {
-            Some(Probe { step: event.step, granted, wanted })
+        EventKind::Probed { granted, wanted, after } if after.is_some() == is_after_loss => {
+            Some(Probe { step: event.step, granted, wanted, after: after.unwrap_or_default() })
+        }
+        _ => None,
+    })
+}
+
+/// Every time that a client did this, or entered the section of this name: the number of steps, the
+/// client, and the server's time of the command that decided it, if that is known.
+fn deeds(history: &History, deed: &str) -> impl Iterator<Item = (usize, Actor, Option<Timestamp>)> {
+    history.events.iter().filter_map(move |event| match event.kind {
+        EventKind::Enter { actor, section: what, decided, .. } | EventKind::Did { actor, what, decided }
+            if what == deed =>
+        {
+            Some((event.step, actor, decided))
         }
         _ => None,
     })

@@ -1,5 +1,7 @@
 //! The oracle for locks that stay held after a fault.
 
+use std::time::Duration;
+
 use super::{Oracle, Probe, Violation, Wanted, probe};
 use crate::trace::History;
 
@@ -9,6 +11,21 @@ use crate::trace::History;
 /// A violation: a holder crashes, and its key stays for ever.
 #[derive(Clone, Debug)]
 pub struct Recovers;
+
+impl Recovers {
+    /// The same, but this soon after all clients have ended, however long the lease is.
+    pub fn within(span: Duration) -> RecoversWithin {
+        RecoversWithin { span }
+    }
+}
+
+/// As [`Recovers`], within a span of time: [`Recovers::within`].
+///
+/// A violation: a client that fills a cache is cancelled, and its placeholder stays for a minute.
+#[derive(Clone, Debug)]
+pub struct RecoversWithin {
+    span: Duration,
+}
 
 impl Oracle for Recovers {
     fn name(&self) -> &'static str {
@@ -24,12 +41,36 @@ impl Oracle for Recovers {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let Probe { step, granted, wanted } = probe(history, true)?;
-        (granted < wanted).then(|| Violation {
-            step,
-            what: format!(
-                "more than a lease after the end, only {granted} of {wanted} fresh clients got a grant"
-            ),
-        })
+        shortage(history)
     }
+}
+
+impl Oracle for RecoversWithin {
+    fn name(&self) -> &'static str {
+        "recovers-within"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        Recovers.judges(history)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::ProbeAfterLoss
+    }
+
+    fn recovery(&self) -> Option<Duration> {
+        Some(self.span)
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        shortage(history)
+    }
+}
+
+/// Fresh clients did not get everything.
+fn shortage(history: &History) -> Option<Violation> {
+    let Probe { step, granted, wanted, after } = probe(history, true)?;
+    let after = after.as_millis();
+    let what = format!("{after} ms after the end, only {granted} of {wanted} fresh clients succeed");
+    (granted < wanted).then_some(Violation { step, what })
 }

@@ -152,6 +152,7 @@ impl FromStr for Parameters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::FaultKinds;
 
     /// The fields are listed one by one, so that a new fault does not compile until it is added
     /// here.
@@ -175,6 +176,7 @@ mod tests {
             unsynced: 15,
             flushes: 16,
             outage: Duration::from_millis(17),
+            left_out: FaultKinds::default(),
         };
         let parameters = Parameters { clients: 3, permits: 2, lease: Duration::from_millis(1_500), faults };
         let text = parameters.to_string();

@@ -24,12 +24,16 @@ pub(crate) struct Teller<'a> {
     pub(crate) entries: Vec<Entry>,
     /// The number of steps that are told.
     told: usize,
+    /// The call whose first command comes next.
+    calling: Option<String>,
     /// The client that is about to send the first command of its release.
     leaving: Option<Actor>,
     /// The replies that are on their way: the client, its connection, and the server.
     replying: Vec<(Actor, usize, usize)>,
     /// Whether the history has several sections. Then the story names the section of a client.
     has_sections: bool,
+    /// The clients of which several tasks send requests. Then the story names the task.
+    with_tasks: Vec<Actor>,
     /// Whether clients ask several servers. Then the story names the server.
     has_servers: bool,
     /// The last values of keys, by server and key, and when they expire in milliseconds.
@@ -38,15 +42,21 @@ pub(crate) struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     pub(crate) fn new(history: &'a History, actors: usize) -> Teller<'a> {
+        let with_tasks = history.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Command { actor, sent, .. } if sent.task > 0 => Some(*actor),
+            _ => None,
+        });
         let mut servers = history.events.iter().filter_map(|event| server(&event.kind));
         Teller {
             history,
             clients: vec![ClientState::NotYet; actors],
             entries: Vec::new(),
             told: 0,
+            calling: None,
             leaving: None,
             replying: Vec::new(),
             has_sections: has_sections(history),
+            with_tasks: with_tasks.collect(),
             has_servers: servers.any(|server| server > 0),
             values: BTreeMap::new(),
         }
@@ -58,7 +68,8 @@ impl<'a> Teller<'a> {
             EventKind::Command { actor, server, text, script, reply, changed, sent, .. } => {
                 let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
                 let text = self.history.request_text(text, script.as_ref());
-                self.act(event, Some(*actor), format!("{actor}{to}: {text} → {reply}"));
+                let name = self.task_name(*actor, sent.task);
+                self.act(event, Some(*actor), format!("{name}{to}: {text} → {reply}"));
                 self.request(event, *actor, sent.connection, *server);
                 script.iter().for_each(|script| self.open_script(script));
                 changed.iter().for_each(|change| self.change(*server, change));
@@ -69,29 +80,23 @@ impl<'a> Teller<'a> {
                 self.message(*actor, *server, Sender::Server);
             }
             EventKind::Received { actor } => {
-                let step = self.step(event);
-                let arrives =
-                    |&mut (other, connection, _): &mut _| step == Some(Step::Receive(other, connection));
-                let reply = self.replying.extract_if(.., arrives).next();
-                self.act(event, Some(*actor), format!("{actor} receives the reply"));
-                reply.into_iter().for_each(|(_, _, server)| self.message(*actor, server, Sender::Server));
+                self.received(event, *actor);
             }
             EventKind::Fault { fault, request } => {
                 self.fault(event, *fault, request.as_ref());
                 self.entries.last_mut().into_iter().for_each(|entry| entry.is_fault = true);
             }
+            EventKind::Arrived { actor } => {
+                self.act(event, Some(*actor), format!("{actor} is called from outside"));
+            }
             EventKind::Started { actor } => {
-                let what = "starts, reads its clock, and stalls before its first command";
-                self.act(event, Some(*actor), format!("{actor} {what}"));
+                self.act(event, Some(*actor), format!("{actor} starts, and has not sent its first command"));
             }
             EventKind::Advanced { by, is_wait } => {
-                let why = match self.step(event) {
-                    _ if *is_wait => ": every client waits",
-                    Some(Step::Advance(_)) => ": every client is slow",
-                    Some(Step::Wait) => ": a client is slow",
-                    _ => "",
-                };
-                self.act(event, None, format!("{} ms pass{why}", by.as_millis()));
+                self.advanced(event, *by, *is_wait);
+            }
+            EventKind::Called { call: (actor, _), what } => {
+                self.called(event, format!("{actor} calls {what}."));
             }
             EventKind::Enter { actor, section, until, .. } => {
                 self.entered(event.at, *actor, section, *until);
@@ -121,6 +126,39 @@ impl<'a> Teller<'a> {
                 sentence(kind).into_iter().for_each(|sentence| self.remark(sentence));
             }
         }
+    }
+
+    /// A reply arrives that was late.
+    fn received(&mut self, event: &Event, actor: Actor) {
+        let step = self.step(event);
+        let arrives = |&mut (other, connection, _): &mut _| step == Some(Step::Receive(other, connection));
+        let reply = self.replying.extract_if(.., arrives).next();
+        self.act(event, Some(actor), format!("{actor} receives the reply"));
+        reply.into_iter().for_each(|(_, _, server)| self.message(actor, server, Sender::Server));
+    }
+
+    /// Time moves.
+    fn advanced(&mut self, event: &Event, by: Duration, is_wait: bool) {
+        let why = match self.step(event) {
+            _ if is_wait => ": every client waits",
+            Some(Step::Advance(_)) => ": every client is slow",
+            Some(Step::Wait) => ": a client is slow",
+            _ => "",
+        };
+        self.act(event, None, format!("{} ms pass{why}", by.as_millis()));
+    }
+
+    /// A call is told with its first command, which comes after it in the history.
+    fn called(&mut self, event: &Event, sentence: String) {
+        match self.entries.last() {
+            Some(entry) if entry.step == event.step => self.remark(sentence),
+            _ => self.calling = Some(sentence),
+        }
+    }
+
+    /// `A`, or `A.2` for the second of several tasks.
+    fn task_name(&self, actor: Actor, task: usize) -> String {
+        if self.with_tasks.contains(&actor) { format!("{actor}.{}", task + 1) } else { actor.to_string() }
     }
 
     /// The step of an event.
@@ -298,6 +336,7 @@ impl<'a> Teller<'a> {
             replying: self.replying.iter().map(|(actor, ..)| actor.0).collect(),
             details: Vec::new(),
         });
+        self.calling.take().into_iter().for_each(|sentence| self.remark(sentence));
     }
 
     fn remark(&mut self, sentence: String) {
@@ -320,6 +359,10 @@ fn sentence(kind: &EventKind) -> Option<String> {
         EventKind::Accepted { actor, resource, token, .. } => {
             format!("{resource} accepts {actor}'s write with token {token}.")
         }
+        EventKind::Did { actor, what, .. } => format!("{actor} does «{what}»."),
+        EventKind::Returned { call: (actor, _), what, answer } => {
+            format!("{actor} has the answer to {what}: {answer}.")
+        }
         EventKind::Late { actor } => format!("This request comes late: {actor} has given it up."),
         EventKind::Ended { holder, by } => {
             format!("With this, {by} has ended the grant of {holder}, whose lease still runs.")
@@ -341,15 +384,14 @@ fn sentence(kind: &EventKind) -> Option<String> {
         EventKind::Broken { name, what } => format!("This breaks «{name}»: {}.", what.trim_end_matches('.')),
         EventKind::Judged { violation, .. } => {
             format!(
-                "All clients have ended. The end is judged: {}.",
+                "No client runs any more. The end is judged: {}.",
                 violation.as_deref()?.trim_end_matches('.')
             )
         }
-        EventKind::Probed { granted, wanted, after_lease } => {
-            let when = if *after_lease {
-                "All clients have ended, and more than a lease has passed."
-            } else {
-                "All clients have ended, none crashed, and no message was lost."
+        EventKind::Probed { granted, wanted, after } => {
+            let when = match after {
+                Some(after) => format!("No client runs any more, and {} ms have passed.", after.as_millis()),
+                None => "All clients have ended, none crashed, and no message was lost.".into(),
             };
             format!("{when} Fresh clients try: {granted} of {wanted} are granted.")
         }
@@ -364,6 +406,9 @@ fn sentence(kind: &EventKind) -> Option<String> {
         | EventKind::Message { .. }
         | EventKind::Received { .. }
         | EventKind::Fault { .. }
+        | EventKind::Arrived { .. }
+        | EventKind::AllEnded
+        | EventKind::Called { .. }
         | EventKind::Started { .. }
         | EventKind::Advanced { .. }
         | EventKind::Enter { .. }

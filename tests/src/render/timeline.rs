@@ -20,7 +20,8 @@ use crate::trace::{Event, History};
 /// No line is longer than `width`, unless a word is.
 pub fn render(history: &History, actors: usize, violation: Option<&Violation>, width: usize) -> String {
     let last_step = violation.map_or(usize::MAX, |violation| violation.step);
-    let mut text = head(actors, width) + &draw(&tell(history, actors, last_step), 0, width);
+    let entries = tell(history, actors, last_step);
+    let mut text = head(actors, &entries, width) + &draw(&entries, 0, width);
     if let Some(violation) = violation {
         _ = writeln!(text, "\n✗ {}.", printable(&violation.what));
     }
@@ -40,8 +41,10 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
         let (before, after) = history.events.split_at(common);
         before.iter().for_each(|event| teller.event(event));
         let entries = std::mem::take(&mut teller.entries);
-        let (before, last) =
-            (head(actors, ANY) + &draw(&entries, 0, ANY), entries.last().map_or(0, |entry| entry.step));
+        let (before, last) = (
+            head(actors, &entries, ANY) + &draw(&entries, 0, ANY),
+            entries.last().map_or(0, |entry| entry.step),
+        );
         let Some(first) = after.first() else { return (before, "nothing more happened\n".into()) };
         after.iter().take_while(|event| event.step == first.step).for_each(|event| teller.event(event));
         let mut text = draw(&teller.entries, last, ANY);
@@ -62,16 +65,22 @@ const MARGIN: usize = 16;
 /// Text is not wrapped to fewer columns than these.
 const TEXT_MIN: usize = 30;
 
-/// The names of the columns, and the meaning of the marks.
-fn head(actors: usize, width: usize) -> String {
+/// The names of the columns, and the meaning of the marks. Without sections, nobody is inside.
+fn head(actors: usize, entries: &[Entry], width: usize) -> String {
+    let is_inside = |state: &ClientState| matches!(state, ClientState::Inside | ClientState::Believes);
+    let states = entries.iter().flat_map(|entry| {
+        entry.clients.iter().chain(entry.details.iter().flat_map(|detail| &detail.clients))
+    });
+    let marks = if states.into_iter().any(is_inside) { MARKS } else { MARKS_OUTSIDE };
     let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
     let head = format!("step        time  {}", names.join(" "));
-    if head.chars().count() + 2 + MARKS.chars().count() > width {
-        return format!("{MARKS}\n{head}\n");
+    if head.chars().count() + 2 + marks.chars().count() > width {
+        return format!("{marks}\n{head}\n");
     }
-    format!("{head}  {MARKS}\n")
+    format!("{head}  {marks}\n")
 }
 
+const MARKS_OUTSIDE: &str = "● acts · not begun │ runs";
 const MARKS: &str = "● acts · not begun │ runs ┃ inside ╏ its grant has ended";
 
 /// Draws entries. The step before them is shown already.

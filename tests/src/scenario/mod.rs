@@ -18,7 +18,7 @@ use crate::fault::{Faults, SERVERS_MAX};
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::schedule::SPAN_MAX;
-use crate::sim::{Invariant, Recording};
+use crate::sim::{GRACE, Invariant, Recording};
 use crate::trace::Reached;
 
 /// How long redis-rs's multiplexed connections wait for a reply by default.
@@ -394,6 +394,17 @@ impl Scenario {
     /// The oracles that must hold in every execution.
     pub fn oracles(&self) -> impl Iterator<Item = &Arc<dyn Oracle>> {
         self.oracles.iter()
+    }
+
+    /// Whether an oracle judges what has come about by the end.
+    pub(crate) fn judges_end(&self) -> bool {
+        self.oracles.iter().any(|oracle| oracle.judges_end())
+    }
+
+    /// How long after a crash, a lost message or a cancellation the end is judged.
+    pub(crate) fn recovery(&self) -> Duration {
+        let asked = self.oracles.iter().filter_map(|oracle| oracle.recovery()).min();
+        asked.unwrap_or(self.lease_max() + GRACE)
     }
 
     /// How much explorations record.

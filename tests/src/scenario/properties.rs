@@ -8,7 +8,7 @@ use super::code::{ActorError, Judge, boxed};
 use crate::actor::{Actor, PROBES_MAX};
 use crate::client::Client;
 use crate::interned::interned;
-use crate::oracle::{self, Finally};
+use crate::oracle::{self, Finally, list};
 use crate::sim::{Invariant, ServerData};
 use crate::trace::Ended;
 
@@ -47,6 +47,32 @@ impl Scenario {
         let name = interned(name.as_ref());
         self.invariants.push(Invariant { name, judges: Arc::new(judge) });
         self.always(oracle::Invariant { name })
+    }
+
+    /// Adds an invariant: the sum of these keys is always `total`. A string counts with its
+    /// integer, any other key with the number of its elements. So this is for stock that is free,
+    /// reserved or sold, and for jobs that wait, run or are done.
+    ///
+    /// If code moves something in two commands, the sum is another one in between: then judge it at
+    /// the end, by [`finally`](Scenario::finally).
+    pub fn conserved<K>(
+        self,
+        name: impl AsRef<str>,
+        keys: impl IntoIterator<Item = K>,
+        total: i64,
+    ) -> Scenario
+    where
+        K: Into<String>,
+    {
+        let keys: Vec<String> = keys.into_iter().map(Into::into).collect();
+        self.invariant(name, move |data| {
+            let amounts: Vec<i64> = keys.iter().map(|key| amount(data, key)).collect::<Result<_, _>>()?;
+            if amounts.iter().sum::<i64>() == total {
+                return Ok(());
+            }
+            let told = keys.iter().zip(&amounts).map(|(key, amount)| format!("{key} has {amount}"));
+            Err(format!("{}: together that is not {total}", list(&told.collect::<Vec<_>>())).into())
+        })
     }
 
     /// Adds fresh clients that try to get everything after all actors have ended. Each returns
@@ -115,4 +141,18 @@ impl Scenario {
     pub fn or_fewer(self) -> Scenario {
         Scenario { may_be_fewer: true, ..self }
     }
+}
+
+/// How much a key counts in a sum.
+fn amount(data: &mut ServerData, key: &str) -> redis::RedisResult<i64> {
+    let kind: String = redis::cmd("TYPE").arg(key).query(data)?;
+    let count = match &*kind {
+        "string" => "GET",
+        "list" => "LLEN",
+        "set" => "SCARD",
+        "zset" => "ZCARD",
+        "hash" => "HLEN",
+        _ => return Ok(0),
+    };
+    redis::cmd(count).arg(key).query(data)
 }

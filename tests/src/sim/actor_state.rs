@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use emulator::Timestamp;
+
 use super::tries::Exchange;
 use crate::actor::Actor;
 use crate::trace::LocalState;
@@ -40,6 +42,8 @@ pub(crate) struct ActorState {
     pub(crate) polls: (usize, u64),
     /// Its last command that ran was the one of this number among those of all clients.
     pub(crate) last_run: u64,
+    /// The time by its server's clock when that ran, if an oracle judges by that.
+    pub(super) decided: Option<Timestamp>,
     /// When its last request came to a gate.
     pub(crate) sent_at: Duration,
     /// Its process stands still.
@@ -91,6 +95,7 @@ impl ActorState {
             polls: (0, 0),
             latest_turn: 0,
             last_run: 0,
+            decided: None,
             sent_at: Duration::ZERO,
             pause: None,
             local_state: LocalState::default(),

@@ -49,4 +49,6 @@ pub(crate) struct SimulationConfig {
     pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.
     pub(crate) judges_commands: bool,
+    /// An oracle judges by when commands ran.
+    pub(crate) judges_times: bool,
 }

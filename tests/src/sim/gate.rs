@@ -64,6 +64,11 @@ impl Gate {
         matches!(self.gate_state, GateState::Waiting)
     }
 
+    /// Whether what passes here is a message, or comes from outside: it has no reply.
+    pub(crate) fn is_one_way(&self) -> bool {
+        matches!(self.traffic, Traffic::Messages | Traffic::Arrivals)
+    }
+
     /// Whether a reply is on the way.
     pub(crate) fn awaits_reply(&self) -> bool {
         matches!(self.gate_state, GateState::Replied(_))
@@ -149,6 +154,7 @@ impl Passage {
 pub(crate) struct Late {
     pub(super) request: Request,
     pub(super) session: Session,
+    pub(super) task: usize,
 }
 
 /// The subscription of a connection.

@@ -25,10 +25,12 @@ impl Simulation {
         // If the record is gone already, nobody ends it later on.
         self.world.recorder.grants_checked(record.clone());
         let record = record.filter(|record| self.has(record));
+        let decided = self.world.actor(actor).decided;
         self.world.record(EventKind::Enter {
             hold: id,
             actor,
             section,
+            decided,
             until,
             is_recorded: record.is_some(),
         });
@@ -226,6 +228,12 @@ impl World {
     /// A request is sent. If it is this release, the actor leaves its section.
     pub(super) fn before_send(&mut self, release: Option<HoldId>) {
         release.into_iter().for_each(|id| self.leave(id, LeftBy::Release));
+    }
+
+    /// A client did something that counts.
+    pub(super) fn did(&mut self, actor: Actor, what: &'static str) {
+        let decided = self.actor(actor).decided;
+        self.record(EventKind::Did { actor, what, decided });
     }
 
     /// A resource accepts a write of a client: its last command that ran.

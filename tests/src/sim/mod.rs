@@ -24,6 +24,7 @@ mod subscriptions;
 mod known_servers;
 mod told;
 mod operations;
+mod calls;
 mod pause;
 mod holds;
 mod details;

@@ -1,6 +1,8 @@
 //! Fresh clients that probe at the end of an execution. In equal states of the servers, and at
 //! equal times, they do the same.
 
+use std::time::Duration;
+
 use super::clients::Clients;
 use super::{Recording, Simulation};
 use crate::memo::{BeforeProbes, Probes};
@@ -8,14 +10,14 @@ use crate::trace::Reached;
 
 impl Simulation {
     /// The state before the probes. `None` if they may depend on more.
-    pub(crate) fn before_probes(&self, wanted: u32, after_lease: bool) -> Option<BeforeProbes> {
+    pub(crate) fn before_probes(&self, wanted: u32, after: Option<Duration>) -> Option<BeforeProbes> {
         let world = &self.world;
         let is_plain = world.grants.is_empty() && !world.is_clock_set && self.recording == Recording::Lean;
         let is_known = matches!(self.clients, Clients::Learned(_)) && is_plain;
         is_known.then(|| BeforeProbes {
             code: self.config.probe_code,
             wanted,
-            after_lease,
+            after,
             at: self.world.now,
             servers: self.world.servers.clone(),
         })

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::Footprint;
+use emulator::{Clock, Footprint};
 use redis::{RedisResult, Value};
 
 use super::clients::Clients;
 use super::gate::{Gate, GateState, Late, Passage};
 use super::session::Session;
-use super::{Life, Recording, Server, Simulation, World};
+use super::{Life, Recording, START, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::live::{
@@ -54,13 +54,13 @@ impl Simulation {
 
     /// Opens a connection, with this number among those of the actor.
     pub(super) fn open(&mut self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
-        let session = self.new_session(actor, server);
+        let session = (traffic != Traffic::Arrivals).then(|| self.new_session(actor, server));
         let world = &mut self.world;
         let gate = world.gate(actor, nth).unwrap_or_else(|| {
             world.gates.push(Gate::new(actor, nth, server));
             world.gates.len() - 1
         });
-        (world.gates[gate].session, world.gates[gate].traffic) = (Some(session), traffic);
+        (world.gates[gate].session, world.gates[gate].traffic) = (session, traffic);
     }
 
     /// Closes a connection, and records what that touches.
@@ -85,12 +85,21 @@ impl Simulation {
 
     /// Lets what waits at this gate pass.
     pub(crate) fn let_through(&mut self, gate: usize, passage: Passage) {
-        let is_request = self.world.gates[gate].pending.is_some();
-        if is_request {
-            self.serve(gate, passage);
-        } else {
-            self.pass_message(gate, passage);
+        let Gate { traffic, ref pending, .. } = self.world.gates[gate];
+        match pending {
+            Some(_) if traffic == Traffic::Arrivals => self.arrive(gate),
+            Some(_) => self.serve(gate, passage),
+            None => self.pass_message(gate, passage),
         }
+    }
+
+    /// Something comes to the client from outside.
+    fn arrive(&mut self, gate: usize) {
+        let Gate { actor, ref pending, .. } = self.world.gates[gate];
+        let brief = pending.as_ref().map_or(0, |pending| pending.brief);
+        self.world.record(EventKind::Arrived { actor });
+        self.note_exchange(actor, brief, 0);
+        self.answer(gate, Answer::Reply(Ok(Value::Okay)));
     }
 
     /// Lets the request at this gate pass, and answers it.
@@ -157,6 +166,7 @@ impl Simulation {
         fault: Option<Fault>,
     ) -> Result<(), Loss> {
         let actor = self.world.gates[gate].actor;
+        self.world.record_calls_of(actor);
         let of_request = fault.and_then(Fault::of_request);
         let (Some(fault), Some(RequestFault { delivery, outcome, .. })) = (fault, of_request) else {
             self.before_command(actor, release);
@@ -222,10 +232,10 @@ impl Simulation {
     /// the answer back.
     pub(crate) fn finish(&mut self, gate: usize, result: RedisResult<Value>, passage: Passage) {
         let actor = self.world.ends(gate).0;
-        let Some(Pending { request, brief, sent, .. }) = self.world.gates[gate].pending.clone() else {
+        let Some(Pending { request, brief, sent, task, .. }) = self.world.gates[gate].pending.clone() else {
             return;
         };
-        self.record_result(gate, &request, &result);
+        self.record_result(gate, &request, &result, task);
         self.note_exchange(actor, brief, hash_result(&result));
         if result.is_err() && self.world.session(gate).is_hung_up() {
             self.world.lose_connection(actor);
@@ -319,17 +329,17 @@ impl Simulation {
     /// for anything on the server.
     pub(crate) fn run_late(&mut self, gate: usize) {
         let late = self.world.gates[gate].late.pop_front();
-        let Some(Late { request, session }) = late else { return };
+        let Some(Late { request, session, task }) = late else { return };
         let actor = self.world.ends(gate).0;
         self.before_command(actor, None);
         let result = self.run(gate, &request, &session);
         let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
-        self.record_result(gate, &request, &result);
+        self.record_result(gate, &request, &result, task);
         self.world.record(EventKind::Late { actor });
     }
 
     /// Records a request that has run.
-    fn record_result(&mut self, gate: usize, request: &Request, result: &RedisResult<Value>) {
+    fn record_result(&mut self, gate: usize, request: &Request, result: &RedisResult<Value>, task: usize) {
         let (actor, server) = self.world.ends(gate);
         if self.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(format_error, Format::show);
@@ -340,9 +350,14 @@ impl Simulation {
             let script = self.script(server, request);
             let Gate { nth: connection, traffic, .. } = self.world.gates[gate];
             let (commands, is_shared) = (request.words(), traffic == Traffic::Bytes);
-            let sent = Box::new(Sent { commands, connection, is_shared });
+            let sent = Box::new(Sent { commands, connection, is_shared, task });
             let kind = EventKind::Command { actor, server, text, brief, script, reply, changed, late, sent };
             self.world.record(kind);
+        }
+        if self.config.judges_times {
+            self.world.recorder.command_dated(server);
+            let now = self.clocks.get(server).map_or(START + self.world.now, Clock::now);
+            self.world.actor(actor).decided = Some(now);
         }
         self.after_command(actor);
         if let Server::Redis(_) = self.servers[server] {
@@ -374,7 +389,8 @@ impl World {
     pub(super) fn delay(&mut self, gate: usize, request: Request) {
         let session = self.session(gate);
         self.gates[gate].was_given_up = true;
-        self.gates[gate].late.push_back(Late { request, session });
+        let task = self.gates[gate].pending.as_ref().map_or(0, |pending| pending.task);
+        self.gates[gate].late.push_back(Late { request, session, task });
     }
 
     /// Notes that a connection opens or closes. A crashed client has none.

@@ -89,6 +89,7 @@ impl Session {
         let session = self.clone();
         Box::pin(async move {
             match &request.kind {
+                RequestKind::Arrival => Ok(Value::Okay),
                 RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => session.request(cmd).await,
                 RequestKind::Transaction { pipeline, offset, count } => {
                     session.request_all(pipeline, *offset, *count).await.map(Value::Array)

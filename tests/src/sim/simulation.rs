@@ -174,7 +174,12 @@ impl Simulation {
             world.gates[gate].pending = None;
             world.change_gate(gate, GateState::Empty);
         }
+        // A service that waits can crash until the execution is over.
+        if world.actor(actor).is_service {
+            world.recorder.requests_changed(actor);
+        }
         world.end_operations(actor);
+        world.drop_calls(actor);
         // A task that was spawned may outlive the client. The process has no connection any more.
         own.into_iter().for_each(|gate| self.close(gate));
         self.code.iter().for_each(|code| code.crash(actor));

@@ -63,8 +63,10 @@ impl Simulation {
     /// A turn of a client. Returns the local state in which the client took it.
     pub(super) fn perform_turn(&mut self, actor: Actor, turn: &Turn, polls_max: u64) -> Key {
         let key = self.runs_next(actor);
+        self.world.record_calls_of(actor);
         if self.world.note_polls(actor, turn.polls, polls_max) {
             turn.acts.iter().for_each(|act| self.perform(actor, act));
+            self.world.record_calls_without_request(actor);
         }
         key
     }
@@ -94,7 +96,10 @@ impl Simulation {
     fn perform(&mut self, actor: Actor, act: &Act) {
         let gate = |world: &World, nth: &usize| world.gate(actor, *nth).expect("the client has opened it");
         match act {
-            Act::ReadTime => self.world.note_time_read(actor),
+            Act::ReadTime => {
+                self.world.note_time_read(actor);
+                self.world.note_clock_read_in_calls(actor);
+            }
             // A name depends on nothing but how many were drawn before.
             Act::DrawName => {}
             Act::Open { nth, server, traffic } => self.open(actor, *nth, *server, *traffic),
@@ -111,6 +116,9 @@ impl Simulation {
             Act::Leave { hold } => self.world.leave(*hold, LeftBy::Code),
             Act::BeginOperation { id } => self.world.begin_operation(*id),
             Act::EndOperation { id } => self.world.end_operation(*id),
+            Act::Did { what } => self.world.did(actor, what),
+            Act::Call { id, what } => self.world.call(*id, what.clone()),
+            Act::Return { id, answer } => self.world.return_from(*id, answer.clone()),
             Act::Accept { resource, token } => self.world.accept(actor, resource, *token),
             Act::Looked { nth, footprint } => self.look(gate(&self.world, nth), footprint.clone()),
             Act::Unblocked { nth, result } => self.unblock(gate(&self.world, nth), result.clone()),

@@ -14,10 +14,11 @@ use super::shared_list::SharedList;
 use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
+use crate::linearizability::Call;
 use crate::live::{OperationId, Traffic};
 use crate::memo::{Judgement, ServerState, UnknownTimer};
 use crate::schedule::Step;
-use crate::trace::{Ended, EventKind, History, HoldId, Recorder};
+use crate::trace::{CallId, Ended, EventKind, History, HoldId, Recorder};
 
 /// The state of an execution.
 #[derive(Clone, Default)]
@@ -36,6 +37,8 @@ pub(crate) struct World {
     pub(super) grants: Vec<Grant>,
     /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,
+    /// Calls of operations that have not returned.
+    pub(super) calls: Vec<OpenCall>,
     /// The learned clients that have something to do, in order.
     pub(crate) woken: Vec<Actor>,
     /// Counts what clients did that the driver may have to handle.
@@ -65,6 +68,9 @@ pub(crate) struct World {
     pub(super) is_clock_set: bool,
     /// When all actors but services had ended, if there are services.
     pub(super) evening: Option<Duration>,
+    /// All other actors have ended, and every service waits. Then the next wait ends the execution.
+    pub(crate) is_at_rest: bool,
+    pub(crate) is_over: bool,
     /// Clients run: the execution has not ended.
     pub(crate) is_running: bool,
     /// For each invariant, its last judgement. `None` once it is broken.
@@ -93,6 +99,17 @@ pub(super) struct Grant {
 pub(super) struct Operation {
     pub(super) id: OperationId,
     pub(super) is_cancelled: bool,
+}
+
+/// A call of an operation that has not returned.
+#[derive(Clone)]
+pub(super) struct OpenCall {
+    pub(super) id: CallId,
+    pub(super) what: Arc<Call>,
+    /// The client has read its clock since.
+    pub(super) has_read_clock: bool,
+    /// It is in the history.
+    pub(super) is_recorded: bool,
 }
 
 /// Why an execution means nothing.
@@ -157,10 +174,11 @@ impl World {
     }
 
     pub(crate) fn record(&mut self, kind: EventKind) {
-        // A client that enters or leaves makes progress.
+        // A client that enters or leaves, or does what counts, makes progress.
         if let EventKind::Enter { actor, .. }
         | EventKind::Extended { actor, .. }
-        | EventKind::Leave { actor, .. } = kind
+        | EventKind::Leave { actor, .. }
+        | EventKind::Did { actor, .. } = kind
         {
             self.note_progress(actor);
         }

@@ -19,6 +19,9 @@ pub enum StepResource {
     Requests(Actor),
     /// The stays of clients in sections, and their leases. Oracles judge by them.
     Stays,
+    /// Whether calls of a client have returned. A call comes before another one or after it by the
+    /// return of that one.
+    Returns(Actor),
     /// The time, and the instants that matter.
     Time,
     /// The faults of servers: they have an order.
@@ -37,11 +40,12 @@ pub enum StepResource {
 impl StepResource {
     /// Its place in a set.
     fn bit(self) -> usize {
-        const GLOBAL: usize = 2 * ACTORS_MAX;
+        const GLOBAL: usize = 3 * ACTORS_MAX;
         const OF_SERVERS: usize = GLOBAL + 3;
         let (server, nth) = match self {
             StepResource::Client(Actor(actor)) => return actor,
             StepResource::Requests(Actor(actor)) => return ACTORS_MAX + actor,
+            StepResource::Returns(Actor(actor)) => return 2 * ACTORS_MAX + actor,
             StepResource::Stays => return GLOBAL,
             StepResource::Time => return GLOBAL + 1,
             StepResource::ServerFaults => return GLOBAL + 2,
@@ -58,7 +62,7 @@ impl StepResource {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Resources([u64; 8]);
 
-const _: () = assert!(2 * ACTORS_MAX + 3 + 4 * SERVERS_MAX <= 8 * 64, "a bit for each resource");
+const _: () = assert!(3 * ACTORS_MAX + 3 + 4 * SERVERS_MAX <= 8 * 64, "a bit for each resource");
 
 impl Resources {
     fn insert(&mut self, resource: StepResource) {

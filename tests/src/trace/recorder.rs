@@ -99,6 +99,13 @@ impl Recorder {
             self.write(StepResource::Stays);
             self.read(StepResource::Time);
         }
+        match kind {
+            EventKind::Called { .. } => {
+                (0..ACTORS_MAX).for_each(|other| self.read(StepResource::Returns(Actor(other))));
+            }
+            EventKind::Returned { call: (actor, _), .. } => self.write(StepResource::Returns(actor)),
+            _ => {}
+        }
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
 
@@ -110,6 +117,12 @@ impl Recorder {
     /// A command ran, and an oracle judges the order of all commands.
     pub(crate) fn command_ordered(&mut self) {
         self.touch(|footprint| footprint.is_in_order = true);
+    }
+
+    /// A command ran on this server, and an oracle judges by when it did.
+    pub(crate) fn command_dated(&mut self, server: usize) {
+        self.read(StepResource::Time);
+        self.read(StepResource::ServerClock(server));
     }
 
     /// The code of a client ran.

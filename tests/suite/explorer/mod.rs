@@ -20,6 +20,8 @@ mod commands_judged;
 mod the_end;
 mod invariants;
 mod services;
+mod operations;
+mod field_oracles;
 mod expired_events;
 mod first_use;
 mod nested_replies;

@@ -38,7 +38,7 @@ fn code_that_depends_on_anything_else_is_noticed() {
     check(
         |call| 1 + call % 3,
         &expect![[r#"
-            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A  ● acts · not begun │ runs
                1       +0 ms  ●  A: INCR n → 1
                               │      now n = "1"
 

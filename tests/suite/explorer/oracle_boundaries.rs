@@ -246,7 +246,7 @@ fn history(events: &[(u64, EventKind)]) -> History {
 /// A client enters. It has one hold, and its lease ends then.
 fn enter(actor: Actor, section: &'static str, until: u64) -> EventKind {
     let until = Duration::from_millis(until);
-    EventKind::Enter { hold: (actor, 0), actor, section, until, is_recorded: false }
+    EventKind::Enter { hold: (actor, 0), actor, section, decided: None, until, is_recorded: false }
 }
 
 fn extend(actor: Actor, section: &'static str, until: u64) -> EventKind {
@@ -323,7 +323,7 @@ fn a_crash_gives_the_next_client_another_lease() {
 /// If no client took a step, no client tried.
 #[test]
 fn no_progress_is_expected_of_clients_that_do_nothing() {
-    let probed = EventKind::Probed { granted: 1, wanted: 1, after_lease: false };
+    let probed = EventKind::Probed { granted: 1, wanted: 1, after: None };
     let mut history = history(&[(0, probed)]);
     assert!(Progress::of(&["cs"]).check(&history).is_some());
     history.events[0].step = 0;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use harness::execution::{Learning, Runner};
 use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Progress, Recovers, Unbroken,
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Progress, Rate, Recovers,
+    Unbroken,
 };
 use harness::schedule::Step;
 use harness::sim::Recording;
@@ -18,138 +19,14 @@ use harness::{Faults, Scenario, Schedule, replay};
 use redis::Commands as _;
 
 use super::traces::commands::{of, sends};
+use super::traces::kinds::kinds;
 use super::traces::known_counts::count;
-use super::traces::programs::{CLIENTS, Rare};
 use crate::bounds;
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// If brute force needs more schedules than this, the program is left out. A test counts them.
 const SCHEDULES_MAX: usize = 20_000;
-
-/// Commands on all data types, some of which read before they write.
-const TYPES: &[&str] = &[
-    "HSET h f 1",
-    "HINCRBY h f 1",
-    "HGETALL h",
-    "HDEL h f",
-    "LPUSH l 1",
-    "RPOPLPUSH l m",
-    "LLEN l",
-    "SADD s 1",
-    "SREM s 1",
-    "SCARD s",
-    "ZADD z 1 x",
-    "ZRANK z x",
-    "ZREMRANGEBYSCORE z 0 1",
-    "ZINTERSTORE y 1 z",
-    "APPEND a x",
-    "GETSET a 1",
-    "GETDEL a",
-    "feed: GET a -> SET b {}",
-    "feed: TIME -> SET b {}",
-    "feed: INCR n -> SET b {}",
-    "feed: PTTL a -> SET b {}",
-    "EVAL if(redis.call('GET','a'))then\nredis.call('SET','b','1')\nend 0",
-    "EVAL return(redis.call('INCR','n')+redis.call('SCARD','s')) 0",
-    "SET a 1 PX 10",
-    "OBJECT ENCODING a",
-    "TYPE a",
-];
-/// Commands whose effect depends on the connection or on tasks of the client.
-const TASKS: &[&str] = &[
-    "both: SET a 1 | 2:GET a",
-    "both: INCR a | GET a",
-    "either: GET a | SET a 2",
-    "either: BLPOP l 0.01 | GET b",
-    "every 4ms: INCR a",
-    "after 5ms: SET a 1",
-    "within 5ms: BLPOP l 0.02",
-    "RPUSH l 1",
-    "GET a",
-    "SET b 1",
-    "WATCH a",
-    "MULTI",
-    "EXEC",
-    "2:INCR a",
-];
-/// Commands on the state that a server keeps beside its keys.
-const STATE: &[&str] = &[
-    "FCALL count 1 n",
-    "FCALL peek 0",
-    "EVAL cjson.encode_number_precision(3) 0",
-    "feed: EVAL return(cjson.encode(1/3)) 0 -> SET b {}",
-    "SCRIPT LOAD return(1)",
-    "pass: EVALSHA 930269f31393d0be681588b6ab08dccee7d6bb67 0",
-    "SCRIPT FLUSH",
-    "feed: OBJECT IDLETIME a -> SET b {}",
-    "GET a",
-    "SET a 1",
-    "INCR n",
-    "CONFIG SET notify-keyspace-events KEA",
-    "DBSIZE",
-    "RANDOMKEY",
-];
-/// Locks, and clients that end grants.
-const LOCKS: &[&str] = &[
-    "lock k",
-    "lock k",
-    "unlock k",
-    "release k",
-    "extend k",
-    "DEL k",
-    "SET k x",
-    "PEXPIRE k 3",
-    "accept",
-    "GET b",
-    "sleep 5ms",
-    "hold: GET a",
-];
-/// Grants that are parts of a value, and commands that remove such parts.
-const RECORDS: &[&str] = &[
-    "member z",
-    "member z",
-    "field h",
-    "key k",
-    "ZREM z A",
-    "ZREM z B",
-    "ZADD z 0 C",
-    "ZREMRANGEBYRANK z 0 0",
-    "HDEL h A",
-    "HDEL h B",
-    "DEL k",
-    "FLUSHALL",
-    "unlock z",
-];
-/// A lock on three servers.
-const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k", "2:FLUSHALL"];
-
-pub(super) fn kinds() -> Vec<(&'static str, Rare)> {
-    let none = Faults::none();
-    let of = |name, faults, actors, commands, commands_max| {
-        (name, Rare { faults, actors, commands, commands_max, response_timeout: None })
-    };
-    vec![
-        of("types", none, 3, TYPES, 2),
-        of("types and stalls", none.stalls(1), 2, TYPES, 2),
-        of("types and crashes", none.crashes(1), 3, TYPES, 2),
-        of("tasks", none, 2, TASKS, 3),
-        of("tasks and lost messages", none.lost(1), 2, TASKS, 2),
-        of("state", none, 3, STATE, 2),
-        of("state and restarts", none.restarts(1), 2, STATE, 2),
-        of("locks", none, 2, LOCKS, 4),
-        of("three clients with locks", none, 3, LOCKS, 3),
-        of("locks and stalls", none.stalls(1), 2, LOCKS, 3),
-        of("locks and crashes", none.crashes(1), 2, LOCKS, 3),
-        of("locks, crashes and lost messages", none.crashes(1).lost(1), 2, LOCKS, 2),
-        of("locks and lost writes", none.reloads(1).unsynced(1), 2, LOCKS, 3),
-        of("records", none, 2, RECORDS, 3),
-        of("records and crashes", none.crashes(1), 2, RECORDS, 2),
-        of("majority", none, 2, MAJORITY, 2),
-        of("majority and crashes", none.crashes(1), 2, MAJORITY, 2),
-        of("clients", none, 3, CLIENTS, 2),
-        of("clients and cancels", none.cancels(1), 2, CLIENTS, 2),
-        of("clients and delays", none.delays(1), 2, CLIENTS, 2),
-    ]
-}
 
 const LIBRARY: &str = "#!lua name=counter
 local calls = 0
@@ -201,9 +78,10 @@ pub(super) fn watched(scenario: Scenario) -> Scenario {
 /// is no part of it: if the command does not depend on the time, nobody sees when it ran.
 pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
     let (mut of_actors, mut marks) = (BTreeMap::<String, String>::new(), String::new());
-    let mut keys = BTreeMap::new();
+    let (mut keys, mut returned) = (BTreeMap::new(), BTreeSet::new());
     for event in &history.events {
-        let at = event.at.as_millis();
+        // A wait in vain lasts for a day, and shows nothing.
+        let at = event.at.as_millis() % DAY.as_millis();
         match &event.kind {
             EventKind::Command { actor, server, text, reply, changed, .. } => {
                 let own = of_actors.entry(actor.to_string()).or_default();
@@ -220,8 +98,18 @@ pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
             | EventKind::Shortened { .. }
+            | EventKind::Did { .. }
             | EventKind::Judged { .. }
             | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
+            // A call comes after those that have returned.
+            EventKind::Called { call: call @ (actor, _), what } => {
+                let own = of_actors.entry(actor.to_string()).or_default();
+                _ = writeln!(own, "  {call:?} calls {what} after {returned:?}");
+            }
+            EventKind::Returned { call: call @ (actor, _), answer, .. } => {
+                returned.insert(*call);
+                _ = writeln!(of_actors.entry(actor.to_string()).or_default(), "  {call:?} has {answer}");
+            }
             EventKind::Broken { name, what } => _ = writeln!(marks, "  {name}: {what}"),
             EventKind::Overrun { actor, .. } => _ = writeln!(marks, "  {at} ms: overrun of {actor}"),
             EventKind::Accepted { actor, resource, token, .. } => {
@@ -233,7 +121,9 @@ pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
             EventKind::Stuck { actor } | EventKind::Endless { actor, .. } => {
                 of_actors.entry(actor.to_string()).or_default().push_str("  stuck\n");
             }
-            EventKind::Fault { .. }
+            EventKind::AllEnded
+            | EventKind::Arrived { .. }
+            | EventKind::Fault { .. }
             | EventKind::RetriesEnded { .. }
             | EventKind::Advanced { .. }
             | EventKind::Lapsed { .. }
@@ -336,6 +226,10 @@ fn brute_force_finds_the_same_outcomes_of_random_programs() {
             // It makes writes of two keys depend on each other.
             if seed % 5 == 1 {
                 program = watched(program);
+            }
+            // It makes commands depend on the time.
+            if seed % 5 == 2 {
+                program = program.always(Rate::of("x", 1, Duration::from_millis(5)));
             }
             match compare_outcomes(&program) {
                 Some((own_outcomes, own_schedules)) => {

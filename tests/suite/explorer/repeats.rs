@@ -10,7 +10,8 @@ use harness::trace::History;
 use harness::{Faults, Record, Scenario};
 
 use super::oracles::send;
-use super::outcomes::{kinds, probed, watched};
+use super::outcomes::{probed, watched};
+use super::traces::kinds::kinds;
 use super::traces::programs::rarities;
 use crate::bounds;
 

@@ -191,11 +191,11 @@ fn a_schedule_passes_or_fails() {
         steps,
         &expect![[r#"
             step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               1       +0 ms  ● ·  A starts, and has not sent its first command
                2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
                               │ ·      now lock = "1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+               3       +0 ms  ┃ ●  B starts, and has not sent its first command
                4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
                5       +0 ms  ● │  A: DEL lock → 1
                               │ │      now lock is gone
@@ -214,11 +214,11 @@ fn a_schedule_passes_or_fails() {
         steps,
         &expect![[r#"
             step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               1       +0 ms  ● ·  A starts, and has not sent its first command
                2       +0 ms  ● ·  A: SET lock 1 PX 10000 → OK
                               │ ·      now lock = "1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+               3       +0 ms  ┃ ●  B starts, and has not sent its first command
                4       +0 ms  ┃ ●  B: SET lock 1 PX 10000 → OK
                               ┃ │      now lock = "1" (10000 ms left)
                               ┃ ┃    ▸ B is inside. Its lease runs until +10000 ms. Now A and B are inside.
@@ -257,7 +257,7 @@ fn a_schedule_may_be_written_by_hand() {
                +22001 ms    │  12000 ms pass
                             │      probe1: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)
-                            │    ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 1 of 1 are granted.
+                            │    ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 1 of 1 are granted.
 
         exclusive-fact holds, as expected.
     "#]].assert_eq(&replayed.to_string());

@@ -12,7 +12,8 @@ use harness::trace::History;
 use harness::{Faults, Scenario, Schedule, replay};
 
 use super::oracles::{SOUND, expect_violation, send};
-use super::outcomes::{judged, kinds, outcome, reduced};
+use super::outcomes::{judged, outcome, reduced};
+use super::traces::kinds::kinds;
 use crate::bounds;
 
 /// If brute force needs more schedules than this, the program is left out.

@@ -76,7 +76,7 @@ fn even_quorum() {
         &expect![[r#"
             a livelock of 9 steps
 
-            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A B  ● acts · not begun │ runs
                1       +0 ms  ● ·  A to 1: SET lock A1 NX PX 10000 → OK
                               │ ·      now on 1: lock = "A1" (10000 ms left)
                2       +0 ms  │ ●  B to 1: SET lock B1 NX PX 10000 → (nil)

@@ -54,7 +54,7 @@ fn extend_resurrects() {
             unbroken
 
             step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               1       +0 ms  ● ·  A starts, and has not sent its first command
                2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                3   +10001 ms  │ ·  10001 ms pass: every client is slow

@@ -54,7 +54,6 @@ fn guarded_by_timeout() {
                3   +10001 ms  ╏ ●  B: SET lock B1 NX PX 10000 → OK
                               ╏ │      now lock = "B1" (10000 ms left)
                               ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-                              │ ┃    ▸ A leaves, and no longer counts as a holder.
 
             ✗ A and B are inside at once, but only one may be.
         "#]],

@@ -70,7 +70,7 @@ fn hold_and_wait() {
         &expect![[r#"
             A waits for something that never comes
 
-            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A B  ● acts · not begun │ runs
                1       +0 ms  ● ·  A: BLPOP first 0 → ["first", "free"]
                               │ ·      now first is gone
                2       +0 ms  │ ●  B: BLPOP second 0 → ["second", "free"]

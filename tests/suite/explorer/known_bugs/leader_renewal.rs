@@ -73,7 +73,7 @@ fn leader_renewal() {
                               ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
                               ┃ ┃    ▸ A is granted the section once more. Its lease runs until +13334 ms.
 
-            ✗ A and B hold the lock, each with a lease that still runs.
+            ✗ A and B hold «leader», each with a lease that still runs.
         "#]],
     );
 }

@@ -59,7 +59,7 @@ fn lost_reply_on_acquire() {
         &expect![[r#"
             no-lost-wake-up
 
-            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A  ● acts · not begun │ runs
                1       +0 ms  ●  A: script obtain lock A1 → 1
                               │      now lock = "A1" (10000 ms left)
                               │    ▸ The reply is lost, and A gives up waiting for it.

@@ -96,7 +96,7 @@ fn lease_that_is_over() {
         &expect![[r#"
             A failed: it has won, and its lease is over
 
-            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A  ● acts · not begun │ runs
                1       +0 ms  ●  A to 1: SET lock A1 NX PX 10000 → OK
                               │      now on 1: lock = "A1" (10000 ms left)
                2   +10000 ms  │  10000 ms pass: every client is slow

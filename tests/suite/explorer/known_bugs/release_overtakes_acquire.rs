@@ -78,18 +78,18 @@ fn release_overtakes_acquire() {
 
             step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ●  A starts, and has several requests to send
-               2       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
+               2       +0 ms  ●  A.3 to 2: SET lock A1 NX PX 10000 → OK
                               │      now on 2: lock = "A1" (10000 ms left)
-               3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
+               3       +0 ms  ●  A.4 to 3: SET lock A1 NX PX 10000 → OK
                               │      now on 3: lock = "A1" (10000 ms left)
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
-               4       +0 ms  ●  A to 1: script unlock lock A1 → 0
+               4       +0 ms  ●  A.1 to 1: script unlock lock A1 → 0
                               │    ▸ A begins its release, and no longer counts as a holder.
-               5       +0 ms  ●  A to 1: SET lock A1 NX PX 10000 → OK
+               5       +0 ms  ●  A.2 to 1: SET lock A1 NX PX 10000 → OK
                               │      now on 1: lock = "A1" (10000 ms left)
-               6       +0 ms  ●  A to 2: script unlock lock A1 → 1
+               6       +0 ms  ●  A.1 to 2: script unlock lock A1 → 1
                               │      now on 2: lock is gone
-               7       +0 ms  ●  A to 3: script unlock lock A1 → 1
+               7       +0 ms  ●  A.1 to 3: script unlock lock A1 → 1
                               │      now on 3: lock is gone
                               │      probe1 to 1: SET lock probe NX PX 10000 → (nil)
                               │      probe1 to 2: SET lock probe NX PX 10000 → OK

@@ -63,15 +63,15 @@ fn renewal_after_cancel() {
         &expect![[r#"
             B failed: the lock is still taken, more than a lease after its holder went away
 
-            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-               2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+            step        time  A B  ● acts · not begun │ runs
+               1       +0 ms  ● ·  A starts, and has not sent its first command
+               2       +0 ms  ● ·  A.2: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                3       +0 ms  │ ●  B: script obtain lock B1 → 0
                4    +1000 ms  │ │  1000 ms pass: a client is slow
                5    +1000 ms  ● │  A receives the reply
                6    +7000 ms  │ │  6000 ms pass: every client waits
-               7    +7000 ms  ● │  A: script extend lock A1 → 1
+               7    +7000 ms  ● │  A.3: script extend lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
                8   +11000 ms  │ │  4000 ms pass: every client waits
                9   +11000 ms  │ ●  B: script obtain lock B1 → 0

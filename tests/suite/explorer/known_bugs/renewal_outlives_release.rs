@@ -80,7 +80,7 @@ fn renewal_outlives_release() {
             B failed: the lock is still taken, more than a lease after its holder went away
 
             step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+               1       +0 ms  ● ·  A.1: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ● ·  A: script unlock lock A1 is lost on its way, and A gives up waiting
@@ -88,7 +88,7 @@ fn renewal_outlives_release() {
                               │ ·    ▸ A gives up: timed out
                3       +0 ms  │ ●  B: script obtain lock B1 → 0
                4    +6000 ms  │ │  6000 ms pass: every client waits
-               5    +6000 ms  ● │  A: script extend lock A1 → 1
+               5    +6000 ms  ● │  A.2: script extend lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
                6   +11000 ms  │ │  5000 ms pass: every client waits
                7   +11000 ms  │ ●  B: script obtain lock B1 → 0

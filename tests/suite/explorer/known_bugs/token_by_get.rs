@@ -76,7 +76,6 @@ fn token_by_get() {
                7   +10001 ms  ● │  A: script write data 2 → 1
                               ╏ │      now data = "2"
                               ╏ │    ▸ data accepts A's write with token 2.
-                              │ │    ▸ A leaves, and no longer counts as a holder.
 
             ✗ data accepts A's write with token 2 after B's with token 2.
         "#]],

@@ -85,7 +85,7 @@ fn token_list() {
         &expect![[r#"
             recovers
 
-            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+            step        time  A  ● acts · not begun │ runs
                1       +0 ms  ●  A: script revive 1700000000500 → (nil)
                2       +0 ms  ●  A: BLPOP free 1 → ["free", "1"]
                               │      now free is gone
@@ -94,9 +94,9 @@ fn token_list() {
                                      probe1: script revive 1700000012500 → (nil)
                                      probe1: BLPOP free 1 → (nil)
                    +13000 ms     1000 ms pass
-                                   ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.
+                                   ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 0 of 1 are granted.
 
-            ✗ more than a lease after the end, only 0 of 1 fresh clients got a grant.
+            ✗ 12000 ms after the end, only 0 of 1 fresh clients succeed.
         "#]],
     );
 }

@@ -59,7 +59,7 @@ fn zombie_refresh() {
             over-issue
 
             step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               1       +0 ms  ● ·  A starts, and has not sent its first command
                2       +0 ms  ● ·  A: script acquire permits A1 → 1
                               │ ·      now permits = [A1 1700000000500]
                3   +12000 ms  │ ·  12000 ms pass: every client is slow

@@ -39,9 +39,27 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 /// - `both: … | …` sends two commands at once, to two servers;
 /// - `either: … | …` does so, too, and drops the slower one;
 /// - `every 4ms: …` runs a command twice, in an interval;
+/// - `call: …; …` runs several commands as one operation, with the last reply as its answer;
+/// - `arrive` waits for something from outside;
+/// - `do x` has done `x`;
 /// - `pass: …` goes on whatever the reply is.
 pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
+}
+
+/// A service that sends these commands again and again.
+pub fn serves(scenario: Scenario, commands: Vec<String>) -> Scenario {
+    scenario.services(1, move |client| {
+        let commands = commands.clone();
+        async move {
+            let mut sender = Sender::new(client);
+            loop {
+                for command in &commands {
+                    sender.send(command).await?;
+                }
+            }
+        }
+    })
 }
 
 /// Several actors that send the same commands.
@@ -49,8 +67,7 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
     scenario.actors(actors, move |client| {
         let commands = commands.clone();
         async move {
-            let connections = vec![client.connection_to(0), client.connection_to(1)];
-            let mut sender = Sender { subscription: None, guard: None, connections, client };
+            let mut sender = Sender::new(client);
             for command in &commands {
                 sender.send(command).await?;
             }
@@ -68,6 +85,11 @@ struct Sender {
 }
 
 impl Sender {
+    fn new(client: Client) -> Sender {
+        let connections = vec![client.connection_to(0), client.connection_to(1)];
+        Sender { subscription: None, guard: None, connections, client }
+    }
+
     async fn send(&mut self, command: &str) -> RedisResult<()> {
         let command = &if command.contains("{now}") {
             command.replace("{now}", &self.client.env().now_ms().to_string())
@@ -112,6 +134,15 @@ impl Sender {
             "feed:" => self.feed(rest).await,
             "both:" | "either:" => self.send_two(form == "both:", rest).await,
             "every" => self.send_every(rest).await,
+            "call:" => self.call(rest).await,
+            "arrive" => {
+                self.client.arrival().await;
+                Ok(())
+            }
+            "do" => {
+                self.client.did(rest);
+                Ok(())
+            }
             "pass:" => {
                 let outcome = Box::pin(self.send(rest)).await;
                 outcome.or(Ok(()))
@@ -269,6 +300,18 @@ impl Sender {
             }
             Err(error) => go_on(Err(error)),
         }
+    }
+
+    async fn call(&mut self, commands: &str) -> RedisResult<()> {
+        let connection = &mut self.connections[0];
+        let operation = self.client.operation("run", commands).run(async {
+            let mut last = Value::Nil;
+            for command in commands.split("; ") {
+                last = call(connection, command).await?;
+            }
+            Ok(format!("{last:?}"))
+        });
+        go_on(operation.await.map(|_| ()))
     }
 
     async fn send_two(&mut self, both: bool, commands: &str) -> RedisResult<()> {

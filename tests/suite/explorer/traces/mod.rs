@@ -3,6 +3,7 @@
 
 pub mod commands;
 pub mod programs;
+pub mod kinds;
 pub mod known_counts;
 mod exchanges;
 

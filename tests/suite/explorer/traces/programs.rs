@@ -6,7 +6,7 @@ use harness::{Faults, Scenario};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use super::commands::{millis, sends, sends_alike};
+use super::commands::{millis, sends, sends_alike, serves};
 use crate::bounds;
 
 /// For so many random programs there is one random program of each kind in `rarities`.
@@ -111,6 +111,8 @@ pub struct Rare {
     pub commands: &'static [&'static str],
     pub commands_max: usize,
     pub response_timeout: Option<Duration>,
+    /// The last of the actors is a service, and begins each round by waiting for an element of `l`.
+    pub has_service: bool,
 }
 
 /// Commands that depend on the state of a connection.
@@ -192,6 +194,7 @@ pub fn rarities() -> Vec<Rare> {
         commands,
         commands_max,
         response_timeout: None,
+        has_service: false,
     };
     let times_out = |rare| Rare { response_timeout: Some(five), ..rare };
     vec![
@@ -243,8 +246,14 @@ impl Rare {
     /// A random program of this kind.
     pub fn program(&self, seed: u64) -> Scenario {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let commands = commands(&mut rng, self.commands, self.actors, self.commands_max);
+        let mut commands = commands(&mut rng, self.commands, self.actors, self.commands_max);
+        let service = commands.pop_if(|_| self.has_service);
         let program = program(seed, self.faults, commands);
+        let program = service.into_iter().fold(program, |program, mut commands| {
+            // It would go on for ever if it pushed what it waits for.
+            commands.retain(|command| !command.contains("PUSH"));
+            serves(program, [vec!["BLPOP l 0".to_owned()], commands].concat())
+        });
         match self.response_timeout {
             Some(response_timeout) => program.response_timeout(response_timeout),
             None => program,
