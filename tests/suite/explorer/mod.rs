@@ -35,5 +35,6 @@ mod proptest;
 pub(crate) mod saved_schedules;
 mod verdicts;
 mod known_bugs;
+mod reports;
 mod replay_on_redis;
 mod linearizability;
