@@ -9,6 +9,11 @@ mod broken_twice;
 mod extend_sets;
 mod gave_up_early;
 mod leader_by_presence;
+mod orphans;
+mod popped_and_lost;
+mod promoted_twice;
+mod reaper;
+mod stalled_job;
 
 use std::time::Duration;
 
