@@ -8,12 +8,18 @@
 mod broken_twice;
 mod extend_sets;
 mod gave_up_early;
+mod idempotency_claim;
 mod leader_by_presence;
 mod orphans;
 mod popped_and_lost;
 mod promoted_twice;
 mod reaper;
+mod shared_watch;
+mod stale_fill;
 mod stalled_job;
+mod starved_bucket;
+mod stock_below_zero;
+mod window_members;
 
 use std::time::Duration;
 
