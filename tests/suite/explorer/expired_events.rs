@@ -1,8 +1,9 @@
-//! Keyspace notifications: a client sleeps until Redis says that a key has ended.
+//! Keyspace notifications: a client sleeps until Redis says that a key has ended, as in
+//! redisson/redisson#3854.
 
 use std::time::Duration;
 
-use harness::oracle::{ExclusiveFact, NoLostWakeUp};
+use harness::oracle::{ExclusiveFact, NoLostWakeUp, Success};
 use harness::trace::Reached;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive};
 use locks::Subscribe as _;
@@ -34,14 +35,18 @@ async fn act(client: Client, patience: Option<Duration>) -> Result<(), ActorErro
     Ok(client.hold("section").until(cmd("DEL").arg("lock").exec_async(&mut link)).await?)
 }
 
-fn waiting(faults: Faults, patience: Option<Duration>) -> Scenario {
-    Scenario::new("keyspace events")
+/// A scenario whose server publishes these classes of events.
+fn publishing(classes: &'static str) -> Scenario {
+    Scenario::new("keyspace events").before(move |client| async move {
+        let set = cmd("CONFIG").arg(&["SET", "notify-keyspace-events", classes]).to_owned();
+        Ok(set.exec_async(&mut client.connection()).await?)
+    })
+}
+
+fn waiting(classes: &'static str, faults: Faults, patience: Option<Duration>) -> Scenario {
+    publishing(classes)
         .lease(LEASE)
         .faults(faults)
-        .before(|client| async move {
-            let set = cmd("CONFIG").arg(&["SET", "notify-keyspace-events", "K$gx"]).to_owned();
-            Ok(set.exec_async(&mut client.connection()).await?)
-        })
         .actors(2, move |client| act(client, patience))
         .interchangeable()
         .always(ExclusiveFact::of("section"))
@@ -51,20 +56,31 @@ fn waiting(faults: Faults, patience: Option<Duration>) -> Scenario {
 /// The event comes when the key ends, and not when a client acts next.
 #[test]
 fn a_key_that_ends_wakes_a_client() {
-    exhaustive(&waiting(Faults::none(), None)).unwrap();
+    exhaustive(&waiting("K$gx", Faults::none(), None)).unwrap();
     let crashed = Reached { crash: true, ..Reached::default() };
     for patience in [None, Some(11), Some(60)] {
         let patience = patience.map(Duration::from_secs);
-        exhaustive(&waiting(Faults::none().crashes(1), patience).must_reach(crashed)).unwrap();
+        exhaustive(&waiting("K$gx", Faults::none().crashes(1), patience).must_reach(crashed)).unwrap();
     }
 }
 
 /// Without the notification of ends, a client with a short lease waits in vain.
 #[test]
 fn no_event_wakes_nobody() {
-    let deaf = waiting(Faults::none().crashes(1), None).before(|client| async move {
-        let set = cmd("CONFIG").arg(&["SET", "notify-keyspace-events", "K$g"]).to_owned();
-        Ok(set.exec_async(&mut client.connection()).await?)
+    exhaustive(&waiting("K$g", Faults::none().crashes(1), None)).unwrap_err();
+}
+
+/// A client that waits for nothing but the event gets it when the key ends.
+#[test]
+fn the_event_comes_at_the_end_of_the_key() {
+    let scenario = publishing("K$gx").always(Success).actors(1, |client| async move {
+        let mut link = client.connection();
+        let mut events = link.subscribe("__keyspace@0__:lock").await?;
+        let end = client.now() + LEASE;
+        cmd("SET").arg("lock").arg(1).arg("PX").arg(LEASE.as_millis() as u64).exec_async(&mut link).await?;
+        while events.message().await? != b"expired" {}
+        let late = client.now() - end;
+        if late < Duration::from_millis(100) { Ok(()) } else { Err(format!("{late:?} too late").into()) }
     });
-    exhaustive(&deaf).unwrap_err();
+    exhaustive(&scenario).unwrap();
 }
