@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::explore::Problem;
 use harness::{Client, Faults, Scenario, exhaustive, from_fn, sample};
-use redis::{AsyncCommands as _, RedisResult};
+use redis::{AsyncCommands as _, Commands as _, RedisResult};
 
 use super::the_end::violated;
 
@@ -190,4 +190,36 @@ fn services_go_on_after_a_crash() {
             if is_alive || ended.crashed.is_empty() { Ok(()) } else { Err("nobody is alive".into()) }
         });
     exhaustive(&scenario).unwrap();
+}
+
+/// Tasks that outlive the code that spawned them do not keep an execution from its end.
+#[test]
+fn tasks_that_never_end() {
+    let before = |name| {
+        Scenario::new(name)
+            .before(|client| async move { Ok(client.connection().lpush("jobs", "job").await?) })
+    };
+    let heartbeats = before("heartbeats").actors(2, |client: Client| async move {
+        let (mut link, mut beat) = (client.connection(), client.connection());
+        tokio::spawn(async move {
+            loop {
+                let _set: RedisResult<()> = beat.set_ex("alive", 1, 5).await;
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+        });
+        if let Some(job) = link.rpop::<_, Option<String>>("jobs", None).await? {
+            () = link.lpush("done", job).await?;
+        }
+        Ok(())
+    });
+    exhaustive(&all_done(heartbeats, 1)).unwrap();
+    let workers = before("read first").actors(2, |client| async move {
+        tokio::spawn(reads_first(client));
+        Ok(())
+    });
+    let workers = workers.invariant("a job is done once", |data| match data.llen("done")? {
+        0 | 1 => Ok(()),
+        times => Err(format!("it is done {times} times").into()),
+    });
+    assert_eq!(violated(&exhaustive(&workers).unwrap_err()).0, "it is done 2 times");
 }
