@@ -257,7 +257,7 @@ mod tests {
             error.to_string(),
             "line 2: \"skip B\" is not a step: write `A`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
              `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, \
-             `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
+             `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
              `time +5ms` or `wait`"
         );
     }

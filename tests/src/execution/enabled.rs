@@ -178,11 +178,16 @@ impl Execution<'_> {
                         && gate.late.is_empty()
                         && (!gate.is_one_way() || gate.traffic == Traffic::Messages && fault.strikes_messages)
                         && (!row.needs_operation || world.can_cancel(gate.operation))
+                        && (!row.respawns || world.actors[gate.actor.0].is_service)
                 };
                 let waiting = world.gates.iter().filter(can_strike);
                 waiting.for_each(|gate| strike(Target::Connection(gate.actor, gate.nth)));
-                let unstarted =
-                    world.actors.iter().filter(|actor| actor.life == Life::Unstarted && !row.needs_operation);
+                let can_start = |actor: &&ActorState| {
+                    actor.life == Life::Unstarted
+                        && !row.needs_operation
+                        && (!row.respawns || actor.is_service)
+                };
+                let unstarted = world.actors.iter().filter(can_start);
                 unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
             }
             (TargetKind::Connection, Effect::Act(_) | Effect::Pause) => {}
@@ -190,6 +195,7 @@ impl Execution<'_> {
                 let can_strike = |actor: Actor| {
                     (row.budget.is_none() || world.can_act(actor))
                         && (!row.needs_operation || world.operation(actor).is_some())
+                        && (!row.respawns || world.actors[actor.0].is_service)
                 };
                 let actors = world.actors.iter().map(|client| client.actor);
                 actors.filter(|&actor| can_strike(actor)).for_each(|actor| strike(Target::Client(actor)));

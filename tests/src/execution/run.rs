@@ -275,6 +275,9 @@ impl Execution<'_> {
                     self.let_through(actor, connection, Passage { fault: Some(fault), ..Passage::default() });
                     if request.outcome == RequestOutcome::Crashed {
                         Effects::crash(self, actor);
+                        if fault.kind.row().respawns {
+                            Effects::respawn(self, actor);
+                        }
                         self.sim.record_fault(fault);
                         self.quiesce();
                     }
@@ -373,6 +376,10 @@ impl Execution<'_> {
 impl Effects for Execution<'_> {
     fn crash(&mut self, actor: Actor) {
         self.sim.crash(actor);
+    }
+
+    fn respawn(&mut self, actor: Actor) {
+        self.sim.respawn(actor);
     }
 
     fn cancel(&mut self, actor: Actor) {

@@ -23,13 +23,14 @@ pub(super) fn known_before(scenario: &Scenario) -> Option<String> {
 /// Everything that can happen within the budgets, as far as that is known. Contention and overruns
 /// depend on the code. So do lost messages: connections of redis-rs have timeouts of their own.
 fn reachable(faults: &Faults) -> Reached {
-    let Faults { crashes, cancels, skew, drift_ppm, server_skew, server_drift_ppm, jump, .. } = *faults;
+    let Faults { crashes, respawns, cancels, skew, drift_ppm, server_skew, server_drift_ppm, jump, .. } =
+        *faults;
     let Faults { server_jump, restarts, reloads, flushes, .. } = *faults;
     let is_clock_wrong = [skew, server_skew, jump].iter().any(|span| !span.is_zero());
     Reached {
         contention: true,
         overrun: true,
-        crash: crashes > 0,
+        crash: crashes > 0 || respawns > 0,
         lost: true,
         cancel: cancels > 0,
         skew: is_clock_wrong || drift_ppm > 0 || server_drift_ppm > 0,
@@ -59,10 +60,12 @@ fn unjudgeable(scenario: &Scenario, oracle: &dyn Oracle) -> Option<String> {
 
 /// Whether a client may crash, a message may be lost, or an operation may be cancelled.
 fn can_lose(scenario: &Scenario) -> bool {
-    let Faults { crashes, lost, drops, delays, cancels, restarts, reloads, stalls, .. } = scenario.faults;
+    let Faults { crashes, respawns, lost, drops, delays, cancels, restarts, reloads, stalls, .. } =
+        scenario.faults;
     // Without a timeout, a stalled request is only late.
     let times_out = stalls > 0 && scenario.response_timeout.is_some();
-    [crashes, lost, drops, delays, cancels, restarts, reloads].iter().any(|&budget| budget > 0) || times_out
+    [crashes, respawns, lost, drops, delays, cancels, restarts, reloads].iter().any(|&budget| budget > 0)
+        || times_out
 }
 
 /// The text about an oracle that no execution gave anything to judge. Clients entered these

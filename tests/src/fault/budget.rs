@@ -64,6 +64,10 @@ budgets! {
     /// How many clients may crash, each at any time between its steps, or after a command has run
     /// and before the reply arrives.
     crashes(crashes: u32 as Count, SAMPLED);
+    /// How often a service may crash and start anew, as a process that a supervisor watches: each
+    /// at any time between its steps, or after a command has run and before the reply arrives. Only
+    /// [services](crate::Scenario::services) do.
+    respawns(respawns: u32 as Count, SAMPLED);
     /// How many stalls there may be. A stall is one step of time while clients wait to send a
     /// command. Each request and reply on its way then is slow: until it arrives, time may move
     /// twice more, each time to a timer of another client.

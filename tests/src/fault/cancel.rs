@@ -9,6 +9,7 @@ pub(super) const CANCEL: FaultRow = FaultRow {
     summary: "an operation inside `client.cancellable(…)` is dropped where it waits",
     target: TargetKind::Client,
     needs_operation: true,
+    respawns: false,
     unit: Unit::None,
     set_by: &["cancels"],
     budget: Some(Budget("cancels")),

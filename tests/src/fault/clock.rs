@@ -15,6 +15,7 @@ pub(super) const SKEW: FaultRow = FaultRow {
     summary: "the clock of a client is wrong from the start",
     target: TargetKind::Client,
     needs_operation: false,
+    respawns: false,
     unit: Unit::Millis,
     set_by: &["skew"],
     budget: None,

@@ -10,6 +10,7 @@ pub(super) const CRASH: FaultRow = FaultRow {
     summary: "a client ends without releasing anything",
     target: TargetKind::Client,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["crashes"],
     budget: Some(Budget("crashes")),
@@ -35,4 +36,34 @@ pub(super) const CRASH_AFTER: FaultRow = FaultRow {
         Description::EndOfClient(format!("{} crashes before the reply arrives", fault.client()))
     },
     ..CRASH
+};
+
+pub(super) const RESPAWN: FaultRow = FaultRow {
+    word: "respawn",
+    summary: "a service ends without releasing anything, and starts anew",
+    respawns: true,
+    set_by: &["respawns"],
+    budget: Some(Budget("respawns")),
+    limit: |faults| faults.respawns,
+    effect: Effect::Act(|execution, fault| {
+        if let Some(actor) = fault.target.actor() {
+            execution.crash(actor);
+            execution.respawn(actor);
+        }
+        fault
+    }),
+    describe: |fault, _| Description::OfClient(format!("{} crashes, and is to start anew", fault.target)),
+    ..CRASH
+};
+
+pub(super) const RESPAWN_AFTER: FaultRow = FaultRow {
+    word: "respawn-after",
+    summary: "a service ends when its request has run and the reply has not arrived, and starts anew",
+    target: TargetKind::Connection,
+    effect: CRASH_AFTER.effect,
+    describe: |fault, _| {
+        let client = fault.client();
+        Description::OfClient(format!("{client} crashes before the reply arrives, and is to start anew"))
+    },
+    ..RESPAWN
 };

@@ -10,6 +10,7 @@ pub(super) const DELAY: FaultRow = FaultRow {
     summary: "a client gives up a request, and the request runs later (`late A`)",
     target: TargetKind::Connection,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["delays"],
     budget: Some(Budget("delays")),

@@ -9,6 +9,7 @@ pub(super) const DROP_BEFORE: FaultRow = FaultRow {
     summary: "a connection breaks before a request or a message arrives",
     target: TargetKind::Connection,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["drops"],
     budget: Some(Budget("drops")),

@@ -9,6 +9,7 @@ pub(super) const FLUSH: FaultRow = FaultRow {
     summary: "a server forgets its scripts",
     target: TargetKind::Server,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["flushes"],
     budget: Some(Budget("flushes")),

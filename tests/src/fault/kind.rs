@@ -31,6 +31,10 @@ pub enum FaultKind {
     Crash,
     /// `crash::CRASH_AFTER`
     CrashAfter,
+    /// `crash::RESPAWN`
+    Respawn,
+    /// `crash::RESPAWN_AFTER`
+    RespawnAfter,
     /// `pause::PAUSE`
     Pause,
     /// `clock::JUMP`
@@ -62,6 +66,8 @@ impl FaultKind {
         FaultKind::Cancel,
         FaultKind::Crash,
         FaultKind::CrashAfter,
+        FaultKind::Respawn,
+        FaultKind::RespawnAfter,
         FaultKind::Pause,
         FaultKind::Jump,
         FaultKind::ServerJump,

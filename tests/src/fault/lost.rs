@@ -10,6 +10,7 @@ pub(super) const LOSE_REQUEST: FaultRow = FaultRow {
     summary: "a request never arrives",
     target: TargetKind::Connection,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["lost"],
     budget: Some(Budget("lost")),

@@ -94,6 +94,8 @@ impl FaultKind {
             FaultKind::Cancel => &cancel::CANCEL,
             FaultKind::Crash => &crash::CRASH,
             FaultKind::CrashAfter => &crash::CRASH_AFTER,
+            FaultKind::Respawn => &crash::RESPAWN,
+            FaultKind::RespawnAfter => &crash::RESPAWN_AFTER,
             FaultKind::Pause => &pause::PAUSE,
             FaultKind::Jump => &clock::JUMP,
             FaultKind::ServerJump => &clock::SERVER_JUMP,

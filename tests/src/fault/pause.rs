@@ -9,6 +9,7 @@ pub(super) const PAUSE: FaultRow = FaultRow {
     summary: "time moves, and a client notices nothing meanwhile, not even its own timers",
     target: TargetKind::Client,
     needs_operation: false,
+    respawns: false,
     unit: Unit::Millis,
     set_by: &["stalls"],
     budget: Some(Budget::STALLS),

@@ -9,6 +9,7 @@ pub(super) const RELOAD: FaultRow = FaultRow {
     summary: "a server restarts without scripts and without the given number of last writes",
     target: TargetKind::Server,
     needs_operation: false,
+    respawns: false,
     unit: Unit::Writes,
     set_by: &["reloads", "unsynced", "outage"],
     budget: Some(Budget("reloads")),

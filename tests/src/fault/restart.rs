@@ -12,6 +12,7 @@ pub(super) const RESTART: FaultRow = FaultRow {
     summary: "a server restarts without data and scripts",
     target: TargetKind::Server,
     needs_operation: false,
+    respawns: false,
     unit: Unit::None,
     set_by: &["restarts", "outage"],
     budget: Some(BUDGET),

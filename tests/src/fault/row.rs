@@ -34,6 +34,8 @@ pub(crate) struct FaultRow {
     pub(crate) target: TargetKind,
     /// The fault strikes only requests of an operation that can be cancelled.
     pub(crate) needs_operation: bool,
+    /// The fault strikes only services, and they start anew after it.
+    pub(crate) respawns: bool,
     pub(crate) unit: Unit,
     /// The methods of [`Faults`] that enable the fault, or set its details.
     pub(crate) set_by: &'static [&'static str],
@@ -111,6 +113,8 @@ pub(crate) enum RequestOutcome {
 pub(crate) trait Effects {
     /// Ends the client.
     fn crash(&mut self, actor: Actor);
+    /// Lets a client that has crashed start anew.
+    fn respawn(&mut self, actor: Actor);
     /// Cancels the latest operation of the client that can be cancelled.
     fn cancel(&mut self, actor: Actor);
     /// Moves a clock by `by_ms` milliseconds. If that is negative, the clock goes back.

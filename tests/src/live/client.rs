@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use locks::Record;
 
-use super::clients::{Live, Operation, Terms};
+use super::clients::{Live, Operation, ProcessId, Terms};
 use super::{Act, Code as _, End, OperationId, Part};
 use crate::actor::Actor;
 use crate::linearizability::Call;
@@ -20,12 +20,14 @@ const READINGS_MAX: usize = 10_000;
 pub(crate) struct LiveClient {
     pub(super) live: Arc<Live>,
     pub(crate) actor: Actor,
+    pub(super) process: ProcessId,
 }
 
 impl Live {
-    /// A client, for its code.
+    /// A client, for its code. If it has crashed, it starts anew.
     pub(crate) fn client(self: &Arc<Live>, actor: Actor) -> LiveClient {
-        LiveClient { live: self.clone(), actor }
+        let process = self.state().begin_process(actor);
+        LiveClient { live: self.clone(), actor, process }
     }
 }
 
@@ -42,9 +44,9 @@ impl LiveClient {
 
     /// The time that its clock shows, in milliseconds since the Unix epoch.
     pub(crate) fn clock_ms(&self) -> i64 {
-        let state = self.live.state();
+        let mut state = self.live.state();
         let now = self.live.now();
-        let error_ms = state.get(self.actor).map_or(0, |own| own.clock.error_ms(now));
+        let error_ms = state.own(self.process).clock.error_ms(now);
         self.live.wall_time().millis() + error_ms
     }
 
@@ -53,7 +55,7 @@ impl LiveClient {
         self.note(Act::ReadTime);
         let (read_ms, now) = (self.clock_ms(), self.now());
         let mut state = self.live.state();
-        let readings = &mut state.of(self.actor).readings;
+        let readings = &mut state.own(self.process).readings;
         if readings.len() >= READINGS_MAX {
             readings.clear();
         }
@@ -63,12 +65,12 @@ impl LiveClient {
 
     /// The true time at which it last read this from its clock.
     pub(crate) fn read_at(&self, read_ms: i64) -> Option<Duration> {
-        self.live.state().of(self.actor).readings.get(&read_ms).copied()
+        self.live.state().own(self.process).readings.get(&read_ms).copied()
     }
 
     /// How far its clock has drifted by now.
     pub(crate) fn drift_ms(&self, now: Duration) -> i64 {
-        self.live.state().get(self.actor).map_or(0, |own| own.clock.drift_ms(now))
+        self.live.state().own(self.process).clock.drift_ms(now)
     }
 
     /// The instant of the runtime's clock at this time.
@@ -78,19 +80,19 @@ impl LiveClient {
 
     /// It does this.
     pub(crate) fn note(&self, act: Act) {
-        self.live.note(self.actor, act);
+        self.live.note(self.process, act);
     }
 
     /// It does something that cannot be learned.
     pub(crate) fn note_sharing(&self) {
-        self.live.note_sharing(self.actor);
+        self.live.note_sharing(self.process);
     }
 
     /// A name that no other client draws.
     pub(crate) fn draw_name(&self) -> String {
         self.note(Act::DrawName);
         let mut state = self.live.state();
-        let own = state.of(self.actor);
+        let own = state.own(self.process);
         own.names += 1;
         format!("{}{}", self.actor, own.names)
     }
@@ -104,7 +106,7 @@ impl LiveClient {
     ) -> HoldId {
         let hold = {
             let mut state = self.live.state();
-            let own = state.of(self.actor);
+            let own = state.own(self.process);
             own.holds += 1;
             (self.actor, own.holds)
         };
@@ -116,7 +118,7 @@ impl LiveClient {
     pub(crate) fn call(&self, what: Call) -> CallId {
         let id = {
             let mut state = self.live.state();
-            let own = state.of(self.actor);
+            let own = state.own(self.process);
             own.calls += 1;
             (self.actor, own.calls)
         };
@@ -128,7 +130,7 @@ impl LiveClient {
     pub(crate) fn begin_operation(&self) -> OperationId {
         let id = {
             let mut state = self.live.state();
-            let own = state.of(self.actor);
+            let own = state.own(self.process);
             own.n_operations += 1;
             let id = (self.actor, own.n_operations);
             own.operations.push(Operation { id, is_cancelled: false, waker: None });
@@ -141,18 +143,18 @@ impl LiveClient {
     /// Ends an operation.
     pub(crate) fn end_operation(&self, id: OperationId) {
         self.note(Act::EndOperation { id });
-        self.live.state().of(self.actor).operations.retain(|operation| operation.id != id);
+        self.live.state().own(self.process).operations.retain(|operation| operation.id != id);
     }
 
     /// Records which operation is being polled, and returns the one before.
     pub(crate) fn set_operation(&self, id: Option<OperationId>) -> Option<OperationId> {
-        std::mem::replace(&mut self.live.state().of(self.actor).operation, id)
+        std::mem::replace(&mut self.live.state().own(self.process).operation, id)
     }
 
     /// Whether an operation is cancelled. If it is not, the waker is woken when that changes.
     pub(crate) fn is_cancelled(&self, id: OperationId, waker: &Waker) -> bool {
         let mut state = self.live.state();
-        let operations = &mut state.of(self.actor).operations;
+        let operations = &mut state.own(self.process).operations;
         let Some(operation) = operations.iter_mut().find(|operation| operation.id == id) else {
             return false;
         };
@@ -162,7 +164,7 @@ impl LiveClient {
 
     /// Runs code that belongs to this release, if it is one.
     pub(crate) fn releasing<R>(&self, id: Option<HoldId>, act: impl FnOnce() -> R) -> R {
-        let set = |id| std::mem::replace(&mut self.live.state().of(self.actor).releasing, id);
+        let set = |id| std::mem::replace(&mut self.live.state().own(self.process).releasing, id);
         let outer = set(id);
         let result = act();
         set(outer);
@@ -172,13 +174,13 @@ impl LiveClient {
     /// If a client sends bytes, the first request that comes out of the stream after a release
     /// began is the release.
     pub(crate) fn set_release_to_come(&self, id: Option<HoldId>) -> Option<HoldId> {
-        std::mem::replace(&mut self.live.state().of(self.actor).release_to_come, id)
+        std::mem::replace(&mut self.live.state().own(self.process).release_to_come, id)
     }
 
     /// Whether it stands still. If it does, the waker is woken when it goes on.
     pub(crate) fn stands_still(&self, part: Part, waker: &Waker) -> bool {
         let mut state = self.live.state();
-        let pause = state.of(self.actor).pause.as_mut();
+        let pause = state.own(self.process).pause.as_mut();
         pause.map(|woken| woken.push((part, waker.clone()))).is_some()
     }
 
@@ -209,6 +211,6 @@ impl LiveClient {
 
     /// Its own task has ended, for whatever reason.
     pub(crate) fn task_ended(&self) {
-        self.live.state().of(self.actor).has_ended = true;
+        self.live.state().own(self.process).has_ended = true;
     }
 }

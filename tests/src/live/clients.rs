@@ -66,7 +66,11 @@ pub(super) struct State {
     has_told: bool,
 }
 
-/// The state of one client.
+/// Identifies a process: its client, and its number among the processes of the client. A client
+/// that starts anew is another process.
+pub(super) type ProcessId = (Actor, usize);
+
+/// The state of one process of a client.
 pub(super) struct Own {
     actor: Actor,
     pub(super) ports: Vec<Port>,
@@ -165,6 +169,14 @@ impl Own {
         })
     }
 
+    /// The process that comes after a crash. What it draws and numbers is new, and its connections
+    /// take places of their own.
+    fn next_process(&self) -> Own {
+        let ports = self.ports.iter().map(Port::closed).collect();
+        let Own { actor, holds, n_operations, calls, names, clock, .. } = *self;
+        Own { ports, holds, n_operations, calls, names, clock, ..Own::new(actor) }
+    }
+
     /// Whether it stands still, and something has woken its code.
     fn is_awake(&self) -> bool {
         self.pause.iter().flatten().any(|&(part, _)| part == Part::Main)
@@ -186,16 +198,29 @@ impl Own {
 }
 
 impl State {
-    pub(super) fn get(&self, actor: Actor) -> Option<&Own> {
-        self.clients.iter().find(|own| own.actor == actor)
-    }
-
+    /// A client: its latest process.
     pub(super) fn of(&mut self, actor: Actor) -> &mut Own {
-        let place = self.clients.iter().position(|own| own.actor == actor).unwrap_or_else(|| {
+        let place = self.clients.iter().rposition(|own| own.actor == actor).unwrap_or_else(|| {
             self.clients.push(Own::new(actor));
             self.clients.len() - 1
         });
         &mut self.clients[place]
+    }
+
+    /// A process of a client, which may have crashed.
+    pub(super) fn own(&mut self, (actor, nth): ProcessId) -> &mut Own {
+        let mut processes = self.clients.iter_mut().filter(|own| own.actor == actor);
+        processes.nth(nth).expect("it has begun")
+    }
+
+    /// The latest process of a client. After a crash another one begins.
+    pub(super) fn begin_process(&mut self, actor: Actor) -> ProcessId {
+        if self.of(actor).is_crashed {
+            let next = self.of(actor).next_process();
+            self.clients.push(next);
+        }
+        self.of(actor);
+        (actor, self.clients.iter().filter(|own| own.actor == actor).count() - 1)
     }
 }
 
@@ -244,11 +269,12 @@ impl Live {
     }
 
     /// A client does this. A crashed one does nothing more, even if a task of it still runs.
-    pub(super) fn note(&self, actor: Actor, act: Act) {
+    pub(super) fn note(&self, process: ProcessId, act: Act) {
+        let actor = process.0;
         let running = self.quiescence.runs_now();
         let timer = self.is_moving().then(|| self.moving_now());
         let mut state = self.state();
-        let own = state.of(actor);
+        let own = state.own(process);
         if own.is_crashed {
             return;
         }
@@ -263,14 +289,14 @@ impl Live {
     }
 
     /// The number of the task that sends a request of this client now. The actor's own code is 0.
-    pub(super) fn sending_task(&self, actor: Actor) -> usize {
+    pub(super) fn sending_task(&self, process: ProcessId) -> usize {
         let spawned = if self.quiescence.runs_now().is_none() { tokio::task::try_id() } else { None };
-        spawned.map_or(0, |id| self.state().of(actor).task_number(id))
+        spawned.map_or(0, |id| self.state().own(process).task_number(id))
     }
 
     /// A client does something that cannot be learned.
-    pub(super) fn note_sharing(&self, actor: Actor) {
-        self.state().of(actor).is_sharing = true;
+    pub(super) fn note_sharing(&self, process: ProcessId) {
+        self.state().own(process).is_sharing = true;
     }
 
     /// The turn of a client begins, unless it has begun.

@@ -14,7 +14,7 @@ impl LiveClient {
     pub(crate) fn open(&self, server: usize, traffic: Traffic) -> usize {
         let nth = {
             let mut state = self.live.state();
-            let ports = &mut state.of(self.actor).ports;
+            let ports = &mut state.own(self.process).ports;
             let nth = ports.iter().position(|port| port.is_free(server)).unwrap_or(ports.len());
             let port = Port::new(server, traffic);
             if nth == ports.len() {
@@ -35,7 +35,7 @@ impl LiveClient {
     }
 
     fn port<R>(&self, nth: usize, act: impl FnOnce(&mut Port) -> R) -> R {
-        act(&mut self.live.state().of(self.actor).ports[nth])
+        act(&mut self.live.state().own(self.process).ports[nth])
     }
 
     /// The server and the traffic of a connection.
@@ -46,10 +46,10 @@ impl LiveClient {
     /// Comes to the gate of a connection with a request.
     pub(crate) fn ask(&self, nth: usize, request: Pending) {
         let is_shared = self.link(nth).1 == Traffic::Bytes;
-        let task = if is_shared { 0 } else { self.live.sending_task(self.actor) };
+        let task = if is_shared { 0 } else { self.live.sending_task(self.process) };
         let (release, operation) = {
             let mut state = self.live.state();
-            let own = state.of(self.actor);
+            let own = state.own(self.process);
             own.ports[nth].awaits = Some(Awaited::Reply);
             (own.releasing, own.operation)
         };
@@ -65,7 +65,7 @@ impl LiveClient {
     pub(crate) fn poll_message(&self, nth: usize, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
         let message = self.port(nth, |port| port.poll_message(cx));
         if message.is_pending() {
-            let operation = self.live.state().of(self.actor).operation;
+            let operation = self.live.state().own(self.process).operation;
             self.note(Act::AwaitMessage { nth, operation });
         }
         message

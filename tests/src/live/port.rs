@@ -43,6 +43,11 @@ impl Port {
         Port { server, traffic, is_open: true, was_given_up: false, awaits, inbox, waker }
     }
 
+    /// The place of this connection in the next process of its client.
+    pub(super) fn closed(&self) -> Port {
+        Port { is_open: false, was_given_up: self.was_given_up, ..Port::new(self.server, self.traffic) }
+    }
+
     /// Whether a connection to this server can take this place.
     pub(super) fn is_free(&self, server: usize) -> bool {
         self.server == server && !self.is_open && !self.was_given_up

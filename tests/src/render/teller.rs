@@ -167,7 +167,7 @@ impl<'a> Teller<'a> {
     }
 
     /// Tells the steps before this one that have no events: a client starts, and has several
-    /// requests to send.
+    /// requests to send, or sleeps first.
     fn steps_without_events(&mut self, step: usize) {
         for nth in self.told + 1..step {
             if let Some(Step::Run(actor, _)) = self.history.steps.get(nth - 1)
@@ -175,7 +175,7 @@ impl<'a> Teller<'a> {
             {
                 let at = Duration::from_millis(self.entries.last().map_or(0, |entry| entry.at_ms));
                 self.clients[actor.0] = ClientState::Running;
-                let text = format!("{actor} starts, and has several requests to send");
+                let text = format!("{actor} starts, and sends nothing yet");
                 self.begin(nth, at, Some(*actor), text);
             }
         }

@@ -148,7 +148,8 @@ impl Scenario {
     /// An execution is over when all other actors have ended and every service waits. A service
     /// waits if it blocks on a server without a timeout, as in `BLPOP jobs 0`. It also waits if it
     /// has done the same three times with the same result. Any other one has the longest lease and
-    /// two more seconds. Services end before the end is judged.
+    /// two more seconds. Services end before the end is judged. With [`Faults::respawns`], a
+    /// service may crash and start anew.
     ///
     /// ```
     /// use harness::{Client, Scenario};

@@ -81,6 +81,24 @@ impl ActorState {
         (self.lost_lease, self.lease_end) = (false, None);
     }
 
+    /// Its process has crashed, and the next one is to start. What is counted goes on.
+    pub(super) fn respawn(&mut self, at: Duration) {
+        let ActorState { is_service, skew_ms, drift_ppm, connections, latest_turn, stage, .. } = *self;
+        *self = ActorState {
+            is_service,
+            skew_ms,
+            drift_ppm,
+            connections,
+            latest_turn,
+            stage: stage + 1,
+            local_state: self.local_state.after(at, "respawn"),
+            spawned: self.spawned,
+            last_run: self.last_run,
+            decided: self.decided,
+            ..ActorState::new(self.actor)
+        };
+    }
+
     pub(crate) fn new(actor: Actor) -> ActorState {
         ActorState {
             actor,

@@ -11,7 +11,7 @@ use super::config::{AFTER_EPOCH_MS, Recording, START, SimulationConfig};
 use super::gate::{Gate, GateState};
 use super::real_time::RealTime;
 use super::server::{Engine, Server};
-use super::world::World;
+use super::world::{Lack, World};
 use crate::actor::Actor;
 use crate::fault::{Fault, RequestFault, RequestOutcome};
 use crate::live::{Code, Request, Told};
@@ -157,6 +157,17 @@ impl Simulation {
         world.actors.pop();
         world.gates.clear();
         (world.n_run, world.n_turns) = (0, 0);
+    }
+
+    /// A client that has crashed starts anew. What it then does is not learned: it depends on what
+    /// its former process has numbered.
+    pub(crate) fn respawn(&mut self, actor: Actor) {
+        if !matches!(self.clients, Clients::Tasks) {
+            return self.world.stop(Lack::NoSnapshot);
+        }
+        let now = self.world.now;
+        self.world.actor(actor).respawn(now);
+        self.world.recorder.requests_changed(actor);
     }
 
     pub(crate) fn crash(&mut self, actor: Actor) {

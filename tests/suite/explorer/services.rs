@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use harness::explore::Problem;
+use harness::oracle::{AtLeastOnce, AtMostOnce};
 use harness::{Client, Faults, Scenario, exhaustive, from_fn, sample};
 use redis::{AsyncCommands as _, Commands as _, RedisResult};
 
@@ -222,4 +223,75 @@ fn tasks_that_never_end() {
         times => Err(format!("it is done {times} times").into()),
     });
     assert_eq!(violated(&exhaustive(&workers).unwrap_err()).0, "it is done 2 times");
+}
+
+/// Takes a job to a list of its own while it runs. If `recovers`, it first gives back what its
+/// former process left there.
+async fn works_on_a_list(client: Client, recovers: bool) -> RedisResult<()> {
+    let mut link = client.connection();
+    let give_back = redis::cmd("LMOVE").arg(&["working", "jobs", "RIGHT", "LEFT"]).to_owned();
+    while recovers && give_back.query_async::<Option<String>>(&mut link).await?.is_some() {}
+    loop {
+        let take = redis::cmd("BLMOVE").arg(&["jobs", "working", "RIGHT", "LEFT", "0"]).to_owned();
+        let job: String = take.query_async(&mut link).await?;
+        client.did(format!("job {job}"));
+        () = link.lrem("working", 1, job).await?;
+    }
+}
+
+#[test]
+fn a_service_starts_anew() {
+    let queue = |recovers| {
+        Scenario::new("supervised")
+            .actors(1, |client| async move { Ok(client.connection().lpush("jobs", 1).await?) })
+            .services(1, from_fn(move |client| works_on_a_list(client, recovers)))
+            .faults(Faults::none().respawns(1))
+    };
+    let passed = exhaustive(&queue(true).always(AtLeastOnce::of("job 1"))).unwrap();
+    assert!(passed.reached.crash, "{passed}");
+    sample(&queue(true).always(AtLeastOnce::of("job 1")), 200, 0).unwrap();
+    let report = exhaustive(&queue(false).always(AtLeastOnce::of("job 1"))).unwrap_err();
+    let text = report.to_string();
+    assert!(text.contains("B crashes before the reply arrives, and is to start anew"), "{text}");
+    assert!(text.contains("respawn-after B"), "{text}");
+    // It has run the job, and crashes before it says so.
+    let report = exhaustive(&queue(true).always(AtMostOnce::of("job 1"))).unwrap_err();
+    assert_eq!(violated(&report).0, "B does «job 1» twice");
+    assert!(report.to_string().contains("\nrespawn B"), "{report}");
+}
+
+/// A process that starts anew draws new names. The tasks of the former one do nothing more.
+#[test]
+fn a_process_that_starts_anew_is_another_one() {
+    let beats = |client: Client| async move {
+        let (mut link, name) = (client.connection(), client.env().unique());
+        () = link.sadd("names", &name).await?;
+        let beating = client.clone();
+        tokio::spawn(async move {
+            let mut link = beating.connection();
+            for _ in 0..2 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                _ = link.lpush::<_, _, ()>("beats", &name).await;
+            }
+        });
+        let (_, _): (String, String) = link.brpop("never", 0.0).await?;
+        Ok(())
+    };
+    let works = |client: Client| async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        Ok(client.connection().set::<_, _, ()>("over", 1).await?)
+    };
+    let scenario = Scenario::new("heartbeat").actors(1, works).services(1, beats);
+    let judged = scenario.faults(Faults::none().respawns(1)).finally("it is new", |client, _| async move {
+        let names: Vec<String> = client.connection().smembers("names").await?;
+        let mut beats: Vec<String> = client.connection().lrange("beats", 0, -1).await?;
+        let count = beats.len();
+        beats.dedup();
+        match beats.len() <= names.len() && count <= 4 {
+            true => Ok(()),
+            false => Err(format!("{names:?} {beats:?}").into()),
+        }
+    });
+    let passed = exhaustive(&judged).unwrap_or_else(|report| panic!("{report}"));
+    assert!(passed.reached.crash, "{passed}");
 }

@@ -77,7 +77,7 @@ fn release_overtakes_acquire() {
             no-leak
 
             step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-               1       +0 ms  ●  A starts, and has several requests to send
+               1       +0 ms  ●  A starts, and sends nothing yet
                2       +0 ms  ●  A.3 to 2: SET lock A1 NX PX 10000 → OK
                               │      now on 2: lock = "A1" (10000 ms left)
                3       +0 ms  ●  A.4 to 3: SET lock A1 NX PX 10000 → OK

@@ -149,6 +149,7 @@ pub fn kinds() -> Vec<(&'static str, Rare)> {
         of("calls and crashes", none.crashes(1), 2, CALLS, 2),
         with_service(of("services", none, 3, SERVICES, 2)),
         with_service(of("services and crashes", none.crashes(1), 2, SERVICES, 2)),
+        with_service(of("services that start anew", none.respawns(1), 2, SERVICES, 2)),
         of("clients", none, 3, CLIENTS, 2),
         of("clients and cancels", none.cancels(1), 2, CLIENTS, 2),
         of("clients and delays", none.delays(1), 2, CLIENTS, 2),
