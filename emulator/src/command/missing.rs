@@ -1,5 +1,11 @@
 //! The commands that Redis 7.0 has and the emulator has not, in groups with names for people.
 
+use bytes::Bytes;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::log::LogLevel;
+
 /// Each group, and its commands.
 const GROUPS: [(&str, &[&str]); 8] = [
     (
@@ -47,6 +53,22 @@ const GROUPS: [(&str, &[&str]); 8] = [
 
 /// The group of a command that only Redis has.
 pub(super) fn group_of(name: &[u8]) -> Option<&'static str> {
-    let has = |commands: &[&str]| commands.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
-    GROUPS.iter().find(|(_, commands)| has(commands)).map(|&(what, _)| what)
+    find(name).map(|(what, _)| what)
+}
+
+/// Logs that a command was refused because only Redis has it, each once.
+pub(super) fn log(engine: &mut Engine, name: &[u8], error: &Error) {
+    if let Some((_, command)) = find(name)
+        && engine.logged_missing.insert(command)
+    {
+        engine.log(LogLevel::Warning, Bytes::copy_from_slice(error.as_bytes()));
+    }
+}
+
+/// A command that only Redis has: its group and its name.
+fn find(name: &[u8]) -> Option<(&'static str, &'static str)> {
+    GROUPS.iter().find_map(|&(what, commands)| {
+        let command = commands.iter().find(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+        command.map(|&command| (what, command))
+    })
 }

@@ -7,7 +7,7 @@ use super::flag::Flag;
 use super::row::{Row, Table};
 use super::run::run;
 use super::table::resolve_under;
-use super::{admission, emulator, pubsub, transactions};
+use super::{admission, emulator, missing, pubsub, transactions};
 use crate::client::{Client, Closing};
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
@@ -30,6 +30,7 @@ pub(super) fn perform(
         }
         Err(error) => {
             let error = transactions::refuse(engine, client, argv, error);
+            missing::log(engine, argv[0], &error);
             engine.stats.rejected(table.named(argv), &error);
             return Reply::Error(error);
         }

@@ -87,6 +87,7 @@ fn call_from_script(
     let reply = match admit_in_script(table, engine, client, argv, rules) {
         Ok(row) => run(table, engine, client, row, argv),
         Err(error) => {
+            missing::log(engine, argv[0], &error);
             engine.stats.rejected(table.named(argv), &error);
             Reply::Error(error)
         }

@@ -77,6 +77,8 @@ pub struct Engine {
     pub leaves_no_footprint: bool,
     /// The hook that gets the lines of the log.
     pub on_log: Option<Weak<Hook>>,
+    /// The commands that the emulator lacks, as far as the log tells of them.
+    pub logged_missing: BTreeSet<&'static str>,
     /// The limits of unread output: first for clients without subscriptions, then for subscribers.
     pub(super) output_limits: [OutputLimit; 2],
     /// The next time at which clients are checked for idleness and unread output.

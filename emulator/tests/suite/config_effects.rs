@@ -144,6 +144,24 @@ fn log_lines_of_scripts_pass_from_a_level_on() {
     assert_eq!(*heard.lock().unwrap(), [warning("2.5"), verbose, warning("2.5"), warning("DEBUG LOG: here")]);
 }
 
+/// A program may swallow the error.
+#[test]
+fn a_command_that_the_emulator_lacks_is_logged_once() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hook = heard.clone();
+    let _hook = emulator.on_log(move |line| hook.lock().unwrap().push(line.to_string()));
+    let mut connection = emulator.connection();
+    for command in ["XADD s * a 1", "xadd s * a 1", "NOSUCH", "PFADD h a"] {
+        run(&mut connection, command);
+    }
+    connection.execute(&[b"EVAL", b"return redis.pcall('XADD', 's', '*', 'a', 1)", b"0"]);
+    connection.execute(&[b"EVAL", b"return redis.pcall('XLEN', 's')", b"0"]);
+    let lacks = |what: &str| format!("1700000000.000 # ERR the emulator has no {what}. Redis has it.");
+    let wanted = ["streams, and so no XADD", "HyperLogLogs, and so no PFADD", "streams, and so no XLEN"];
+    assert_eq!(*heard.lock().unwrap(), wanted.map(lacks));
+}
+
 /// A hook may hold a handle of the emulator: the listener ends when the last handle is dropped.
 #[test]
 fn a_hook_that_holds_the_emulator_does_not_keep_it() {
