@@ -22,7 +22,7 @@ use crate::pages;
 use crate::progress::CheckProgress;
 use crate::shard::{Cell, cells, cost};
 use crate::stop;
-use crate::table::{Format, Table, VerdictRow};
+use crate::table::{Table, TableFormat, VerdictRow};
 
 /// Print the verdict table: whether each property of each algorithm holds in each fault class
 ///
@@ -34,9 +34,9 @@ pub(crate) struct Args {
     /// Algorithms to check, as in `lockstep list algorithms`; all if none is named
     #[arg(value_name = "NAME", value_parser = names::algorithms(), hide_possible_values = true)]
     pub(crate) names: Vec<String>,
-    /// How to print the verdicts
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    /// How to print the verdicts [default: text; overview without a command and a name]
+    #[arg(long, value_enum)]
+    format: Option<TableFormat>,
     #[command(flatten)]
     sampling: Sampling,
     /// Check only part I of N; each algorithm in each fault class is in exactly one part.
@@ -91,7 +91,9 @@ fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "write a whole number, 1 or more".to_owned())
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+/// Checks, and prints the verdicts in this format unless the arguments name another one.
+pub(crate) fn run(args: &Args, format: TableFormat) -> Result<ExitCode> {
+    let format = args.format.unwrap_or(format);
     let algorithms: Vec<&'static Algorithm> = match &args.names[..] {
         [] => ALGORITHMS.iter().collect(),
         names => {
@@ -122,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(if checked.len() == cells.len() { ExitCode::SUCCESS } else { stop::STATUS.into() });
     }
     let rows = checked.iter().flat_map(|checked| &checked.verdicts).map(VerdictRow::new).collect();
-    Table::new(&algorithms, effort, args.shard, rows).print(args.format)
+    Table::new(&algorithms, effort, args.shard, rows).print(format)
 }
 
 /// The result of a cell.

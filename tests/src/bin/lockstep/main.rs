@@ -29,6 +29,7 @@ use mimalloc::MiMalloc;
 use help::{examples, examples_and_statuses};
 use names::find;
 use output::{complain, print, print_json};
+use table::TableFormat;
 
 /// A server returns the memory of keys that were removed, and gives up their nodes fast. With the
 /// allocator of glibc it did neither.
@@ -81,8 +82,11 @@ fn main() -> ExitCode {
         std::process::exit(error.exit_code());
     });
     let outcome = match args.command {
-        None => expect_algorithms(&args.check).and_then(|()| check::run(&args.check)),
-        Some(Command::Check(args)) => check::run(&args),
+        None => expect_algorithms(&args.check).and_then(|()| {
+            let format = if args.check.names.is_empty() { TableFormat::Overview } else { TableFormat::Text };
+            check::run(&args.check, format)
+        }),
+        Some(Command::Check(args)) => check::run(&args, TableFormat::Text),
         Some(Command::Explain(args)) => explain::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::List(args)) => list::run(&args),

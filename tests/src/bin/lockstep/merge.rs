@@ -43,9 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 "there are shards of a table and of explorations: with --format json, merge each kind by itself"
             )
         }
-        (Some(table), true) => table.print(args.format),
+        (Some(table), true) => table.print(args.format.into()),
         (Some(table), false) => {
-            let status = table.print(args.format)?;
+            let status = table.print(args.format.into())?;
             super::print("\n")?;
             let others = explorations::join(found, args.format)?;
             Ok(if status == ExitCode::SUCCESS { others } else { status })

@@ -87,7 +87,7 @@ impl Table {
     }
 
     /// If the check was stopped, says so; it stands above the table and below it.
-    fn partial(&self) -> String {
+    pub(super) fn partial(&self) -> String {
         let (judged, asked) = (self.verdicts.len(), self.questions().len());
         if judged == asked {
             return String::new();
@@ -156,7 +156,7 @@ impl Table {
 
     /// Renders the verdicts that are not as the algorithm states, each with the command that shows
     /// more.
-    fn not_as_stated(&self) -> String {
+    pub(super) fn not_as_stated(&self) -> String {
         let rows = self.verdicts.iter().filter(|row| !row.is_as_stated());
         let lines = rows.map(|row| {
             let VerdictRow { algorithm, property, fault_class, .. } = row;

@@ -1,6 +1,7 @@
 //! The verdict table: the result of `check`, printed as text or as JSON, and parsed from JSON.
 
 mod layout;
+mod overview;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -19,6 +20,26 @@ use crate::stop;
 pub(crate) enum Format {
     Text,
     Json,
+}
+
+/// How a table is printed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum TableFormat {
+    /// A line for each algorithm
+    Overview,
+    /// A line for each property of each algorithm
+    Text,
+    /// All verdicts, with the explorations of each
+    Json,
+}
+
+impl From<Format> for TableFormat {
+    fn from(format: Format) -> TableFormat {
+        match format {
+            Format::Text => TableFormat::Text,
+            Format::Json => TableFormat::Json,
+        }
+    }
 }
 
 /// The verdicts of a run, and its options.
@@ -150,12 +171,15 @@ impl Table {
 
     /// Prints the table. The exit status is 0 if every verdict is as the algorithm states, and 1 if
     /// not. If the check was stopped, it is that of Ctrl-C.
-    pub(crate) fn print(&self, format: Format) -> Result<ExitCode> {
+    pub(crate) fn print(&self, format: TableFormat) -> Result<ExitCode> {
         let is_whole = self.verdicts.len() == self.questions().len();
         match format {
-            Format::Text => super::print(&self.render(width()))?,
-            Format::Json if is_whole => super::print_json(&(serde_json::to_string_pretty(self)? + "\n"))?,
-            Format::Json => super::complain(
+            TableFormat::Overview => super::print(&self.overview())?,
+            TableFormat::Text => super::print(&self.render(width()))?,
+            TableFormat::Json if is_whole => {
+                super::print_json(&(serde_json::to_string_pretty(self)? + "\n"))?;
+            }
+            TableFormat::Json => super::complain(
                 "lockstep: stopped: no JSON is printed, because verdicts are missing; run the command again\n",
             ),
         }
