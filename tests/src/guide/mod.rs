@@ -21,6 +21,9 @@ chapters! {
     bug: include_str!("../../guide/bug.md");
     first_test: include_str!("../../guide/first_test.md");
     marks: include_str!("../../guide/marks.md");
+    queues: include_str!("../../guide/queues.md");
+    limiters: include_str!("../../guide/limiters.md");
+    caches_and_elections: include_str!("../../guide/caches_and_elections.md");
     faults: include_str!("../../guide/faults.md");
     oracles: include_str!("../../guide/oracles.md");
     properties: include_str!("../../guide/properties.md");

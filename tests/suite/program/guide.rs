@@ -193,7 +193,7 @@ fn links_to_files(page: &Page, replaced: &BTreeSet<&str>) -> Vec<String> {
 
 /// Each mark before a block that something else runs or compares, and the words by which that finds
 /// it.
-const MARKS: [(&str, &str, &str); 10] = [
+const MARKS: [(&str, &str, &str); 11] = [
     ("run by .ci/run", ".ci/run", "readme_command 'cargo test'"),
     ("packages", "tests/packages/try", "/<!-- packages -->/"),
     ("dependencies", "tests/suite/program/first_test.rs", "\"dependencies\""),
@@ -204,6 +204,7 @@ const MARKS: [(&str, &str, &str); 10] = [
     ("example.py", "tests/suite/program/readme.rs", "\"example.py\""),
     ("example.mjs", "tests/suite/program/readme.rs", "\"example.mjs\""),
     ("file", "tests/suite/program/readme.rs", "<!-- file: "),
+    ("report", "tests/suite/program/chapters/mod.rs", "\"report: "),
 ];
 
 /// The blocks of a page that nothing runs. Rust is run by rustdoc, commands by this file.

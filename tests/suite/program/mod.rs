@@ -20,5 +20,6 @@ mod many_clients;
 pub(crate) mod readme;
 #[cfg(unix)]
 mod guide;
+mod chapters;
 mod growth_rows;
 mod tidy;
