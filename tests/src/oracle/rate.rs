@@ -79,7 +79,7 @@ impl Oracle for Rate {
             let Rate { most, window, .. } = self;
             let window = window.as_millis();
             let what = format!(
-                "«{what}» is done {} times within {span} ms by the server's clock, and at most {most} times in {window} ms is allowed",
+                "«{what}» is done {} times within {span} ms by the server's clock, where {most} in {window} ms is the limit",
                 most + 1
             );
             Some(Violation { step, what })

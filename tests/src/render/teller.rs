@@ -393,7 +393,7 @@ fn sentence(kind: &EventKind) -> Option<String> {
                 Some(after) => format!("No client runs any more, and {} ms have passed.", after.as_millis()),
                 None => "All clients have ended, none crashed, and no message was lost.".into(),
             };
-            format!("{when} Fresh clients try: {granted} of {wanted} are granted.")
+            format!("{when} Fresh clients try: {granted} of {wanted} succeed.")
         }
         EventKind::Failed { actor, error } => format!("{actor} failed: {error}"),
         EventKind::SubscriptionEnded { actor, channel } => {

@@ -137,6 +137,11 @@ impl Recorder {
         self.touch(|footprint| footprint.touch_server(server, access));
     }
 
+    /// An invariant read this of a server.
+    pub(crate) fn server_judged(&mut self, server: usize, read: Arc<Footprint>) {
+        self.touch(|footprint| footprint.touch_judged(server, read));
+    }
+
     /// A connection to this server was opened or closed.
     pub(crate) fn connection_changed(&mut self, server: usize) {
         self.read(StepResource::Connections(server));

@@ -143,7 +143,7 @@ fn a_server_has_lost_its_scripts() {
                3       +0 ms  ●  A: script "return redis.call('DEL',…" lock → NOSCRIPT No matching script. Please use EVAL.
                               │    ▸ A begins its release, and no longer counts as a holder.
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
@@ -175,7 +175,7 @@ fn a_server_has_lost_its_last_write() {
                               │    ▸ A begins its release, and no longer counts as a holder.
                3       +0 ms  │  server 1 restarts, without scripts and without what the last write changed
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
@@ -368,7 +368,7 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
                2       +0 ms  │  the clock of A jumps by 10001 ms
                3       +0 ms  ●  A: PING → PONG
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
@@ -416,7 +416,7 @@ fn a_lease_is_measured_by_clocks_that_drift() {
                               │    ▸ A failed: the lock is gone before its lease is over - Client
                               │      probe1: SETNX lock 1 → 1
                               │      now lock = "1"
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 succeed.
         "#]],
     );
 }
@@ -441,7 +441,7 @@ fn a_lease_is_a_time_of_day() {
                               │    ▸ A failed: the lock is gone before its lease is over - Client
                               │      probe1: SETNX lock 1 → 1
                               │      now lock = "1"
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 succeed.
         "#]],
     );
 }

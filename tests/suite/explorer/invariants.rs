@@ -146,3 +146,19 @@ fn remembered_judgements() {
     };
     assert_eq!(explore(Learning::Off), explore(Learning::Eager));
 }
+
+/// An invariant reads keys that no request names.
+#[test]
+fn reads_of_an_invariant_are_no_habit_of_the_code() {
+    let moves = |client: Client| async move {
+        let script = redis::Script::new("redis.call('INCR', KEYS[1]) return redis.call('INCR', KEYS[2])");
+        let mut call = script.key("{a}:one");
+        Ok(call.key("{a}:two").invoke_async::<()>(&mut client.connection()).await?)
+    };
+    let scenario = Scenario::new("moves").actors(2, moves).invariant("it reads another key", |data| {
+        let other: Option<i64> = data.get("elsewhere")?;
+        if other.is_some() { Err("it is there".into()) } else { Ok(()) }
+    });
+    let passed = exhaustive(&scenario).unwrap();
+    assert!(passed.lints.is_empty(), "{passed}");
+}

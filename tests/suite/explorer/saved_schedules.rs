@@ -202,7 +202,7 @@ fn a_schedule_passes_or_fails() {
                               │ │    ▸ A begins its release, and no longer counts as a holder.
                               │ │      probe1: SET lock 1 NX PX 10000 → OK
                               │ │      now lock = "1" (10000 ms left)
-                              │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 succeed.
 
             exclusive-fact holds, as expected.
         "#]],
@@ -257,7 +257,7 @@ fn a_schedule_may_be_written_by_hand() {
                +22001 ms    │  12000 ms pass
                             │      probe1: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)
-                            │    ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 1 of 1 are granted.
+                            │    ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 1 of 1 succeed.
 
         exclusive-fact holds, as expected.
     "#]].assert_eq(&replayed.to_string());

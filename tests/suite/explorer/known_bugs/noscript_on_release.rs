@@ -79,7 +79,7 @@ fn noscript_on_release() {
                3       +0 ms  ● · · │ ·  A: script unlock lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ ·    ▸ A begins its release, and no longer counts as a holder.
                               │ · · │ ·      probe1: SET lock probe NX PX 10000 → (nil)
-                              │ · · │ ·    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │ · · │ ·    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
@@ -104,7 +104,7 @@ fn noscript_after_load() {
                5       +0 ms  │ · · │ ●  E: SCRIPT FLUSH → OK
                6       +0 ms  ● · · │ │  A: script unlock lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ │      probe1: SET lock probe NX PX 10000 → (nil)
-                              │ · · │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │ · · │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],

@@ -96,7 +96,7 @@ fn release_overtakes_acquire() {
                               │      now on 2: lock = "probe" (10000 ms left)
                               │      probe1 to 3: SET lock probe NX PX 10000 → OK
                               │      now on 3: lock = "probe" (10000 ms left)
-                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 succeed.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],

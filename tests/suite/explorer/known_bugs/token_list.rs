@@ -94,7 +94,7 @@ fn token_list() {
                                      probe1: script revive 1700000012500 → (nil)
                                      probe1: BLPOP free 1 → (nil)
                    +13000 ms     1000 ms pass
-                                   ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 0 of 1 are granted.
+                                   ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 0 of 1 succeed.
 
             ✗ 12000 ms after the end, only 0 of 1 fresh clients succeed.
         "#]],
