@@ -43,6 +43,9 @@ const PERMUTED_MAX: usize = 4;
 
 /// The causal past of the violation.
 fn causal_past_alone(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    if failing.steps.is_empty() {
+        return Vec::new();
+    }
     let causal_past = HappensBefore::of(&failing.history).causal_past(failing.steps.len());
     vec![causal_past.into_iter().map(|place| failing.steps[place]).collect()]
 }
