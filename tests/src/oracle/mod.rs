@@ -194,8 +194,6 @@ struct Probe {
     step: usize,
     granted: u32,
     wanted: u32,
-    /// How long after the end it came.
-    after: Duration,
 }
 
 /// The probe of an execution, if time passed before it, or if it came at once
@@ -203,7 +201,7 @@ struct Probe {
 fn probe(history: &History, is_after_loss: bool) -> Option<Probe> {
     history.events.iter().find_map(|event| match event.kind {
         EventKind::Probed { granted, wanted, after } if after.is_some() == is_after_loss => {
-            Some(Probe { step: event.step, granted, wanted, after: after.unwrap_or_default() })
+            Some(Probe { step: event.step, granted, wanted })
         }
         _ => None,
     })

@@ -25,7 +25,7 @@ impl Oracle for NoLeak {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let Probe { step, granted, wanted, .. } = probe(history, false)?;
+        let Probe { step, granted, wanted } = probe(history, false)?;
         (granted < wanted).then(|| Violation {
             step,
             what: format!(

@@ -74,13 +74,11 @@ impl Oracle for Rate {
             let decided = decided?;
             so_far.insert(so_far.partition_point(|&at| at <= decided), decided);
             let mut crowds = so_far.windows(self.most + 1).map(|crowd| (crowd[0], crowd[self.most]));
-            let (first, last) = crowds.find(|&(first, last)| self.is_near(first, last))?;
-            let (what, span) = (self.what, last.millis() - first.millis());
-            let Rate { most, window, .. } = self;
-            let window = window.as_millis();
+            crowds.find(|&(first, last)| self.is_near(first, last))?;
+            let Rate { what, most, window, .. } = self;
+            let (times, window) = (most + 1, window.as_millis());
             let what = format!(
-                "«{what}» is done {} times within {span} ms by the server's clock, where {most} in {window} ms is the limit",
-                most + 1
+                "«{what}» is done {times} times in a window of {window} ms by the server's clock, where {most} is the limit"
             );
             Some(Violation { step, what })
         })

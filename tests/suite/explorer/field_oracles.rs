@@ -123,7 +123,7 @@ fn a_fixed_window_lets_twice_as_many_through_at_its_edge() {
     let report = exhaustive(&limiter().always(Rate::of("request", 1, SECOND))).unwrap_err();
     assert_eq!(
         violated(&report).0,
-        "«request» is done 2 times within 600 ms by the server's clock, where 1 in 1000 ms is the limit"
+        "«request» is done 2 times in a window of 1000 ms by the server's clock, where 1 is the limit"
     );
 }
 

@@ -96,7 +96,7 @@ fn token_list() {
                    +13000 ms     1000 ms pass
                                    ▸ No client runs any more, and 12000 ms have passed. Fresh clients try: 0 of 1 succeed.
 
-            ✗ 12000 ms after the end, only 0 of 1 fresh clients succeed.
+            ✗ more than a lease after the end, only 0 of 1 fresh clients succeed.
         "#]],
     );
 }

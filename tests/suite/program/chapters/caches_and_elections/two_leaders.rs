@@ -33,6 +33,6 @@ fn main() {
 
     let stalls = election.faults(Faults::none().stalls(1));
     let report = exhaustive(&stalls.always(rate)).unwrap_err();
-    assert!(report.to_string().contains("«poll» is done 2 times within"));
+    assert!(report.to_string().contains("«poll» is done 2 times in a window"));
     println!("{report}");
 }
