@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::claim::{Claim, Granted};
 use super::holder::Holder;
 use super::parts::LeaseParts;
-use super::term::Term;
+use super::validity::Validity;
 use crate::counters::{Event, Span};
 use crate::error::Error;
 use crate::lock::Release;
@@ -36,7 +36,7 @@ pub struct Guard {
     /// The renewal, if there is one. It stops before the claim ends.
     renewal: JoinSet<()>,
     claim: Claim,
-    term: Term,
+    validity: Validity,
     fencing_token: i64,
 }
 
@@ -44,19 +44,19 @@ impl Guard {
     pub(super) fn new(claim: Claim, granted: Granted) -> Guard {
         let Granted { fencing_token, until } = granted;
         let shared = &claim.holder.shared;
-        let term = Term::new(shared.context.env.clone(), until);
+        let validity = Validity::new(shared.context.env.clone(), until);
         let mut renewal = JoinSet::new();
         if let Some(every) = shared.options.renew_every
             && let Some(runtime) = &claim.runtime
         {
-            renewal.spawn_on(renew(claim.holder.clone(), term.clone(), every), runtime);
+            renewal.spawn_on(renew(claim.holder.clone(), validity.clone(), every), runtime);
         }
         Guard {
             #[cfg(feature = "tokio-util")]
             on_end: OnceLock::new(),
             renewal,
             claim,
-            term,
+            validity,
             fencing_token,
         }
     }
@@ -74,7 +74,7 @@ impl Guard {
     /// Whether the client can no longer rely on the grant: its lease is over by the client's own
     /// clock, or the server no longer has it. That does not change any more.
     pub fn is_lost(&self) -> bool {
-        self.term.is_over()
+        self.validity.is_over()
     }
 
     /// Waits until the grant is lost, as [`Guard::is_lost`] says. It needs no reply of a server for
@@ -90,8 +90,8 @@ impl Guard {
     /// # }
     /// ```
     pub async fn lost(&self) {
-        self.term.over().await;
-        note_loss(&self.claim.holder.shared.context, &self.term);
+        self.validity.over().await;
+        note_loss(&self.claim.holder.shared.context, &self.validity);
     }
 
     /// A token that is cancelled when the grant is lost, or when its release begins: by
@@ -103,11 +103,11 @@ impl Guard {
     #[cfg(feature = "tokio-util")]
     pub fn cancellation_token(&self) -> CancellationToken {
         let on_end = self.on_end.get_or_init(|| {
-            let (token, term) = (CancellationToken::new(), self.term.clone());
+            let (token, validity) = (CancellationToken::new(), self.validity.clone());
             if let Some(runtime) = &self.claim.runtime {
                 let on_loss = token.clone().drop_guard();
                 runtime.spawn(async move {
-                    on_loss.token().run_until_cancelled(term.over()).await;
+                    on_loss.token().run_until_cancelled(validity.over()).await;
                 });
             }
             token.drop_guard()
@@ -118,7 +118,7 @@ impl Guard {
     /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
     /// lost.
     pub fn remaining(&self) -> Duration {
-        self.term.remaining()
+        self.validity.remaining()
     }
 
     /// Begins the lease anew. Never takes a lock that is lost.
@@ -127,7 +127,7 @@ impl Guard {
     /// [`Error::Lost`]: the grant is lost. [`Error::Server`] and [`Error::NoQuorum`]: whether it is
     /// extended is not known.
     pub async fn extend(&self) -> Result<(), Error> {
-        match extend(&self.claim.holder, &self.term).await? {
+        match extend(&self.claim.holder, &self.validity).await? {
             true => Ok(()),
             false => Err(Error::Lost { lock: self.claim.holder.shared.context.name.clone() }),
         }
@@ -145,9 +145,9 @@ impl Guard {
         #[cfg(feature = "tokio-util")]
         drop(self.on_end.take());
         self.renewal.abort_all();
-        let Guard { claim, term, .. } = self;
-        note_loss(&claim.holder.shared.context, &term);
-        claim.release(|| term.is_over()).await
+        let Guard { claim, validity, .. } = self;
+        note_loss(&claim.holder.shared.context, &validity);
+        claim.release(|| validity.is_over()).await
     }
 
     /// The token of the holder.
@@ -156,18 +156,18 @@ impl Guard {
     }
 }
 
-/// Extends the term if the server still has the grant. Returns whether the client still has it.
-async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
+/// Extends the grant if the server still has it. Returns whether the client can still rely on it.
+async fn extend(holder: &Holder, validity: &Validity) -> Result<bool, Error> {
     let LeaseParts { context, options, .. } = &*holder.shared;
     let extended = async {
         let reply = holder.extend().await?;
         if reply.value.is_yes {
-            term.extend(reply.sent_at + options.usable_lease());
+            validity.extend(reply.sent_at + options.usable_lease());
         } else {
-            term.deny();
+            validity.deny();
         }
-        if term.is_over() {
-            note_loss(context, term);
+        if validity.is_over() {
+            note_loss(context, validity);
             return Ok(false);
         }
         context.note(&Event::Renewed);
@@ -177,14 +177,14 @@ async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
 }
 
 /// Notes that a grant is lost, unless that is known.
-fn note_loss(context: &Context, term: &Term) {
-    if term.is_newly_over() {
+fn note_loss(context: &Context, validity: &Validity) {
+    if validity.is_newly_over() {
         context.note(&Event::Lost);
     }
 }
 
 /// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
-async fn renew(holder: Holder, term: Term, every: Duration) {
+async fn renew(holder: Holder, validity: Validity, every: Duration) {
     let (env, options) = (&holder.shared.context.env, &holder.shared.options);
     let began_at = env.elapsed();
     loop {
@@ -193,9 +193,9 @@ async fn renew(holder: Holder, term: Term, every: Duration) {
             return;
         }
         // After an error, there may be time for another request.
-        _ = extend(&holder, &term).await;
-        if term.is_over() {
-            return note_loss(&holder.shared.context, &term);
+        _ = extend(&holder, &validity).await;
+        if validity.is_over() {
+            return note_loss(&holder.shared.context, &validity);
         }
     }
 }

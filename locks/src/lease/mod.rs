@@ -8,7 +8,7 @@ mod parts;
 mod holder;
 mod quorum;
 mod claim;
-mod term;
+mod validity;
 mod guard;
 mod builder;
 

@@ -1,4 +1,4 @@
-//! The term of a grant: until when the client may rely on it.
+//! The validity of a grant: until when the client may rely on it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::env::Env;
 
 /// Until when a client may rely on a grant, by its own monotonic clock. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Term {
+pub(super) struct Validity {
     env: Env,
     state: watch::Sender<State>,
 }
@@ -19,13 +19,13 @@ struct State {
     until: Duration,
     /// The server said that it no longer has the grant.
     is_denied: bool,
-    /// Somebody was told that the term is over.
+    /// Somebody was told that the validity is over.
     is_known: bool,
 }
 
-impl Term {
-    pub(super) fn new(env: Env, until: Duration) -> Term {
-        Term { env, state: watch::Sender::new(State { until, is_denied: false, is_known: false }) }
+impl Validity {
+    pub(super) fn new(env: Env, until: Duration) -> Validity {
+        Validity { env, state: watch::Sender::new(State { until, is_denied: false, is_known: false }) }
     }
 
     /// The time that is left.
@@ -38,7 +38,7 @@ impl Term {
         self.remaining().is_zero()
     }
 
-    /// The grant lasts until then. A term that is over stays over.
+    /// The grant lasts until then. A validity that is over stays over.
     pub(super) fn extend(&self, until: Duration) {
         let is_over = self.is_over();
         self.state.send_modify(|state| match is_over {
@@ -52,12 +52,12 @@ impl Term {
         self.state.send_modify(|state| state.is_denied = true);
     }
 
-    /// Whether the term is over, and nobody has asked that since.
+    /// Whether the validity is over, and nobody has asked that since.
     pub(super) fn is_newly_over(&self) -> bool {
         self.is_over() && self.state.send_if_modified(|state| !std::mem::replace(&mut state.is_known, true))
     }
 
-    /// Waits until the term is over.
+    /// Waits until the validity is over.
     pub(super) async fn over(&self) {
         let mut state = self.state.subscribe();
         while let left = self.remaining()
