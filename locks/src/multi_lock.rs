@@ -140,7 +140,7 @@ fn protocol(names: &[Name], details: Details) -> Protocol {
         keys: keys.chain(fences.into_iter().flatten()).collect(),
         channels: side_keys("wake").collect(),
         has_queue: false,
-        more: vec![names.len() as u32],
+        more: vec![names.len().to_string().into_bytes()],
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct ClientSide {
 struct Side {
     lease: Lease,
     /// The arguments of each grant.
-    more: &'static [u32],
+    more: &'static [&'static [u8]],
     /// How the server keeps a grant, by the main key and the token.
     record: fn(String, String) -> Record,
 }
@@ -63,7 +63,7 @@ impl ClientSide {
     /// the token.
     pub(crate) fn new(
         lease: Lease,
-        more: &'static [u32],
+        more: &'static [&'static [u8]],
         record: fn(String, String) -> Record,
     ) -> ClientSide {
         let last = (record(lease.key().to_owned(), String::new()), None);

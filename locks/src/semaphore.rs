@@ -119,7 +119,9 @@ static SCRIPTS: Scripts = Scripts {
 };
 
 const KIND: Kind<Semaphore> = Kind {
-    protocol: |names, details| Protocol::with_queue(&SCRIPTS, &names[0], None, vec![details.permits]),
+    protocol: |names, details| {
+        Protocol::with_queue(&SCRIPTS, &names[0], None, vec![argument(details.permits)])
+    },
     new: |lease, details| Semaphore { lease, permits: details.permits },
 };
 
@@ -171,7 +173,7 @@ impl Semaphore {
     /// Those of [`Semaphore::acquire`], and [`Error::Invalid`]: `permits` is zero, or more than
     /// the semaphore has.
     pub async fn acquire_many(&self, permits: u32) -> Result<Guard, Error> {
-        self.lease.acquire(&[self.checked(permits)?]).await
+        self.lease.acquire(&[&self.checked(permits)?]).await
     }
 
     /// Waits up to `timeout` until a permit is free, and takes it.
@@ -179,7 +181,7 @@ impl Semaphore {
     /// # Errors
     /// Those of [`Semaphore::acquire`].
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Guard, Error> {
-        self.lease.acquire_timeout(timeout, &[1]).await
+        self.lease.acquire_timeout(timeout, &[b"1"]).await
     }
 
     /// Takes a permit if one is free. `None` if none is, or if the semaphore is fair and clients
@@ -196,18 +198,23 @@ impl Semaphore {
     /// # Errors
     /// Those of [`Semaphore::acquire_many`], without the first.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>, Error> {
-        self.lease.try_acquire(&[self.checked(permits)?]).await
+        self.lease.try_acquire(&[&self.checked(permits)?]).await
     }
 
-    fn checked(&self, permits: u32) -> Result<u32, Error> {
+    /// The number of permits as an argument of the scripts.
+    fn checked(&self, permits: u32) -> Result<Vec<u8>, Error> {
         match permits {
             0 => Err(self.lease.invalid("a grant has at least one permit")),
             _ if permits > self.permits => Err(self
                 .lease
                 .invalid(format!("{permits} permits were asked for, and there are only {}", self.permits))),
-            _ => Ok(permits),
+            _ => Ok(argument(permits)),
         }
     }
+}
+
+fn argument(permits: u32) -> Vec<u8> {
+    permits.to_string().into_bytes()
 }
 
 const SPEC: Spec = Spec {
@@ -269,6 +276,6 @@ fn builder_of(connection: Connection, terms: &Terms) -> Builder<Semaphore> {
 fn row_of(builder: Builder<Semaphore>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
     let semaphore = builder.of(env, terms);
     row::open(terms, semaphore, |Semaphore { lease, .. }| {
-        Box::new(ClientSide::new(lease, &[1], Record::Member))
+        Box::new(ClientSide::new(lease, &[b"1"], Record::Member))
     })
 }

@@ -46,7 +46,7 @@ pub(super) struct Granted {
 }
 
 impl Claim {
-    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[u32]) -> Claim {
+    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[&[u8]]) -> Claim {
         Claim { holder: Holder::new(shared, more), is_open: false, runtime: Handle::try_current().ok() }
     }
 

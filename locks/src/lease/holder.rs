@@ -19,7 +19,7 @@ pub(super) struct Holder {
     pub(super) shared: Arc<LeaseParts>,
     pub(super) token: Token,
     /// Arguments of the kind of lock.
-    more: Vec<u32>,
+    more: Vec<Vec<u8>>,
     /// The lock is given up, and so is a grant that comes late. Clones share it.
     pub(super) has_given_up: Arc<AtomicBool>,
 }
@@ -54,9 +54,10 @@ impl FromRedisValue for Answer {
 }
 
 impl Holder {
-    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[u32]) -> Holder {
+    pub(super) fn new(shared: &Arc<LeaseParts>, more: &[&[u8]]) -> Holder {
         let token = Token(shared.context.env.unique());
-        let more = shared.protocol.more.iter().chain(more).copied().collect();
+        let more = more.iter().map(|argument| argument.to_vec());
+        let more = shared.protocol.more.iter().cloned().chain(more).collect();
         Holder { shared: shared.clone(), token, more, has_given_up: Arc::default() }
     }
 

@@ -33,7 +33,7 @@ pub(crate) struct Lease(Arc<LeaseParts>);
 
 impl Lease {
     /// Tries once. `more` are further arguments of the scripts.
-    pub(crate) async fn try_acquire(&self, more: &[u32]) -> Result<Option<Guard>, Error> {
+    pub(crate) async fn try_acquire(&self, more: &[&[u8]]) -> Result<Option<Guard>, Error> {
         let mut claim = Claim::new(&self.0, more);
         let granted = async {
             Ok(match claim.attempt(Duration::ZERO).await? {
@@ -46,12 +46,12 @@ impl Lease {
     }
 
     /// Waits until the lock is granted, at most as long as the settings say.
-    pub(crate) async fn acquire(&self, more: &[u32]) -> Result<Guard, Error> {
+    pub(crate) async fn acquire(&self, more: &[&[u8]]) -> Result<Guard, Error> {
         self.acquire_within(self.0.options.wait, more).await
     }
 
     /// Waits up to `timeout` until the lock is granted.
-    pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[u32]) -> Result<Guard, Error> {
+    pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[&[u8]]) -> Result<Guard, Error> {
         self.acquire_within(Some(timeout), more).await
     }
 
@@ -72,7 +72,7 @@ impl Lease {
         self.0.context.invalid(reason)
     }
 
-    async fn acquire_within(&self, timeout: Option<Duration>, more: &[u32]) -> Result<Guard, Error> {
+    async fn acquire_within(&self, timeout: Option<Duration>, more: &[&[u8]]) -> Result<Guard, Error> {
         let mut claim = Claim::new(&self.0, more);
         let granted = self.0.context.acquiring(Span::Acquire, claim.wait(timeout), |_| true).await?;
         Ok(Guard::new(claim, granted))

@@ -47,19 +47,19 @@ pub(crate) struct Protocol {
     /// Clients that wait stand in a queue, and the first channel is that of their messages.
     pub(crate) has_queue: bool,
     /// Arguments of the kind that are the same for all grants.
-    pub(crate) more: Vec<u32>,
+    pub(crate) more: Vec<Vec<u8>>,
 }
 
 impl Protocol {
-    /// A lock with the queue of `queue.rs`, and a key that only some kinds have.
+    /// A lock with the queue of `queue.rs`, and keys that only some kinds have.
     pub(crate) fn with_queue(
         scripts: &'static Scripts,
         name: &Name,
-        further_key: Option<String>,
-        more: Vec<u32>,
+        further_keys: impl IntoIterator<Item = String>,
+        more: Vec<Vec<u8>>,
     ) -> Protocol {
         let keys = [name.key.clone(), name.side_key("queue"), name.side_key("alive")];
-        let keys = keys.into_iter().chain(further_key).collect();
+        let keys = keys.into_iter().chain(further_keys).collect();
         Protocol { scripts, keys, channels: vec![name.side_key("wake")], has_queue: true, more }
     }
 }
