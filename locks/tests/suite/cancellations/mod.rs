@@ -11,11 +11,9 @@ use harness::oracle::Recovers;
 use harness::trace::Reached;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive, sample};
 use locks::{
-    Builder, Connection, CountDownLatch, Error, MultiLock, Mutex, RateLimiter, Redlock, ReentrantMutex,
-    Release, RwLock, Semaphore,
+    Builder, Connection, Error, MultiLock, Mutex, Redlock, ReentrantMutex, Release, RwLock, Semaphore,
 };
-
-use tokio::time::timeout;
+use others::{LATCH, LIMITER};
 
 use super::judged::{Judged, note};
 
@@ -107,6 +105,8 @@ macro_rules! cancelled {
     };
 }
 
+mod others;
+
 /// Waiting in vain is no error.
 fn unless_cancelled<T>(done: Option<Result<T, Error>>) -> Result<(), ActorError> {
     match done {
@@ -147,22 +147,6 @@ fn multi_lock(client: &Client) -> MultiLock {
 fn redlock(client: &Client) -> Redlock {
     let connections = (0..3).map(|server| Connection::new(client.connection_to(server)));
     renewed(Redlock::builder(connections, "lock"), client)
-}
-
-fn latch(client: &Client) -> CountDownLatch {
-    CountDownLatch::builder(connection(client), "latch").env(client.env()).retry(LEASE).build().unwrap()
-}
-
-fn limiter(client: &Client) -> RateLimiter {
-    let builder = RateLimiter::builder(connection(client), "rate").env(client.env());
-    builder.sliding_window(2, LEASE).build().unwrap()
-}
-
-/// A limiter without a permit.
-async fn used_up(client: &Client) -> Result<RateLimiter, locks::Error> {
-    let limiter = limiter(client);
-    while limiter.try_acquire().await?.is_allowed() {}
-    Ok(limiter)
 }
 
 const MUTEX: Futures = Futures {
@@ -328,59 +312,6 @@ const REDLOCK: Futures = Futures {
     fresh: tries!(client => redlock(&client).try_lock()),
     wanted: 1,
     servers: 3,
-};
-
-/// The count is three. The other client counts down once, and the call that is cancelled at most
-/// once.
-const LATCH: Futures = Futures {
-    before: act!(client => {
-        let latch = latch(&client);
-        assert!(latch.try_set_count(4).await?);
-        assert_eq!(latch.count_down().await?, latch.count().await?);
-        Ok(())
-    }),
-    cancelled: cancelled! {
-        "CountDownLatch::try_set_count": client => latch(&client).try_set_count(1);
-        "CountDownLatch::count_down": client => latch(&client).count_down();
-        "CountDownLatch::count": client => latch(&client).count();
-        "CountDownLatch::wait": client => async {
-            timeout(LEASE, latch(&client).wait()).await.unwrap_or(Ok(()))
-        };
-        "CountDownLatch::wait_timeout": client => latch(&client).wait_timeout(MOMENT);
-    },
-    other: act!(client => {
-        let left = latch(&client).count_down().await?;
-        assert!((1..=2).contains(&left), "{left} are left");
-        note(&client);
-        Ok(())
-    }),
-    fresh: act!(client => Ok((1..=2).contains(&latch(&client).count().await?))),
-    wanted: 1,
-    servers: 1,
-};
-
-/// At the end, there must be as many permits as ever.
-const LIMITER: Futures = Futures {
-    before: act!(client => {
-        _ = limiter(&client).try_acquire_many(1).await?;
-        _ = redis::cmd("DEL").arg("rate").query_async::<()>(&mut client.connection()).await;
-        Ok(())
-    }),
-    cancelled: cancelled! {
-        "RateLimiter::try_acquire": client => limiter(&client).try_acquire();
-        "RateLimiter::try_acquire_many": client => limiter(&client).try_acquire_many(2);
-        "RateLimiter::acquire": client => used_up(&client).await?.acquire();
-        "RateLimiter::acquire_many": client => used_up(&client).await?.acquire_many(2);
-        "RateLimiter::acquire_timeout": client => used_up(&client).await?.acquire_timeout(LEASE);
-    },
-    other: act!(client => {
-        _ = limiter(&client).try_acquire().await?;
-        note(&client);
-        Ok(())
-    }),
-    fresh: act!(client => Ok(limiter(&client).try_acquire_many(2).await?.is_allowed())),
-    wanted: 1,
-    servers: 1,
 };
 
 const ALL: &[Futures] =
