@@ -86,7 +86,7 @@ pub enum Operation {
     SetCount,
     /// To count down a latch.
     CountDown,
-    /// To read the count of a latch.
+    /// To read the count of a latch, or who leads.
     Look,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Operation {
             Operation::Release => "release",
             Operation::SetCount => "set the count",
             Operation::CountDown => "count down",
-            Operation::Look => "read the count",
+            Operation::Look => "read",
         })
     }
 }

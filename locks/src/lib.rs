@@ -25,8 +25,10 @@
 //! | [`Redlock`] | one, on most of several servers | `redlock_for_use` |
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_renewed`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_renewed`, `semaphore_waiting`, `semaphore_fair` |
+//! | [`Election`] | one leader, whose term and name everyone can read | none: it is a fenced `mutex` |
 //!
-//! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row.
+//! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row. The suite of the crate
+//! explores what has no row.
 //!
 //! Each attempt, extension and release is one script: one round trip, as long as the server knows
 //! the script. [`Redlock`] sends it to all servers at once. A client that waits also subscribes to
@@ -39,6 +41,7 @@
 //! | `{NAME}:readers` | the readers of a read-write lock | one lease after the last grant |
 //! | `{NAME}:queue`, `{NAME}:alive` | the clients that wait | two seconds after the last look |
 //! | `{NAME}:fence` | the last fencing token | one day |
+//! | `{NAME}:leader` | the leader of an election | one lease after the last grant |
 //!
 //! # Guarantees
 //!
@@ -135,6 +138,7 @@
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
 //! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock`, `multi_lock`, `redlock` | the locks for use: their scripts and their methods |
+//! | `election` | [`Election`]: a mutex that says who holds it |
 //! | `latch` | [`CountDownLatch`]: clients wait until others have lowered a count to zero |
 //! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
 //! | `blocking` | locks for code without async |
@@ -165,6 +169,7 @@ mod semaphore;
 mod rw_lock;
 mod multi_lock;
 mod redlock;
+mod election;
 mod latch;
 mod rate_limiter;
 #[cfg(feature = "blocking")]
@@ -174,6 +179,7 @@ pub mod registry;
 
 pub use connection::Connection;
 pub use counters::Counters;
+pub use election::{Election, Leader, Leadership};
 pub use env::{Env, Source};
 pub use error::{Error, Operation};
 pub use latch::{CountDownLatch, CountDownLatchBuilder};

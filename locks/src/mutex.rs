@@ -28,10 +28,13 @@ use crate::row::{self, ClientSide};
 use crate::script::COMPARE_AND_EXTEND;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
-/// `ARGV[5]` says whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
-const ACQUIRE: &str = with_queue!(
-    "acquire",
-    "\
+/// The script that acquires the lock, with these lines for when it is granted. `ARGV[5]` says
+/// whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
+macro_rules! acquire {
+    ($($granted:literal)?) => {
+        $crate::queue::with_queue!(
+            "acquire",
+            "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= token then
   enqueue()
@@ -52,10 +55,18 @@ if KEYS[4] then
   fencing_token = math.max(time[1] * 1000000 + time[2], last + 1)
   redis.call('SET', KEYS[4], string.format('%.0f', fencing_token), 'PX', math.max(86400000, 2 * lease))
 end
-return {1, fencing_token}"
-);
+",
+            $($granted,)?
+            "return {1, fencing_token}"
+        )
+    };
+}
 
-const RELEASE: &str = with_queue!(
+pub(crate) use acquire;
+
+const ACQUIRE: &str = acquire!();
+
+pub(crate) const RELEASE: &str = with_queue!(
     "release",
     "\
 local holder = redis.call('GET', KEYS[1])

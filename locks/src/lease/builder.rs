@@ -75,7 +75,8 @@ impl<L> Builder<L> {
 
     /// How long a grant lasts if nobody renews or releases it: 30 seconds if this is not called.
     ///
-    /// If it is called, grants are not renewed, unless [`Builder::renew`] says so.
+    /// If it is called, grants are not renewed, unless [`Builder::renew`] says so. Those of an
+    /// [`Election`](crate::Election) are renewed nonetheless.
     pub fn lease(self, lease: Duration) -> Self {
         Builder { lease: Some(lease), ..self }
     }

@@ -21,10 +21,11 @@ use claim::{Attempt, Claim};
 pub use guard::Guard;
 use parts::LeaseParts;
 pub(crate) use protocol::{Protocol, Scripts};
+use redis::{FromRedisValue, Script};
 pub(crate) use servers::Servers;
 
 use crate::counters::Span;
-use crate::error::Error;
+use crate::error::{Error, Operation};
 
 /// A lock with a lease, from the view of one process. Clones share it, and each grant is another
 /// holder.
@@ -53,6 +54,15 @@ impl Lease {
     /// Waits up to `timeout` until the lock is granted.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[&[u8]]) -> Result<Guard, Error> {
         self.acquire_within(Some(timeout), more).await
+    }
+
+    /// Asks the server of the lock with one of its own scripts, and with all of its keys.
+    pub(crate) async fn look<T: FromRedisValue>(&self, script: &Script) -> Result<T, Error> {
+        let LeaseParts { servers, context, protocol, .. } = &*self.0;
+        let Servers::One(connection) = servers else { unreachable!("these locks are on one server") };
+        let mut invocation = script.prepare_invoke();
+        invocation.key(&protocol.keys);
+        Ok(context.request(connection, Operation::Look, &invocation).await?.value)
     }
 
     /// A lock with these keys and settings, and other scripts.

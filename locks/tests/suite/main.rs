@@ -9,6 +9,7 @@ mod bounds;
 mod algorithms;
 mod blocking;
 mod cancellations;
+mod elections;
 mod guards;
 mod multi_locks;
 mod redlocks;

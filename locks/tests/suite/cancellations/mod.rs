@@ -13,7 +13,7 @@ use harness::{ActorError, Client, Faults, Scenario, exhaustive, sample};
 use locks::{
     Builder, Connection, Error, MultiLock, Mutex, Redlock, ReentrantMutex, Release, RwLock, Semaphore,
 };
-use others::{LATCH, LIMITER};
+use others::{ELECTION, LATCH, LIMITER};
 
 use super::judged::{Judged, note};
 
@@ -315,7 +315,7 @@ const REDLOCK: Futures = Futures {
 };
 
 const ALL: &[Futures] =
-    &[MUTEX, GUARD, REENTRANT_MUTEX, SEMAPHORE, RW_LOCK, MULTI_LOCK, REDLOCK, LATCH, LIMITER];
+    &[MUTEX, GUARD, REENTRANT_MUTEX, SEMAPHORE, RW_LOCK, MULTI_LOCK, REDLOCK, LATCH, LIMITER, ELECTION];
 
 #[test]
 fn a_mutex_can_be_cancelled() {
@@ -356,6 +356,11 @@ fn a_latch_can_be_cancelled() {
 #[test]
 fn a_rate_limiter_can_be_cancelled() {
     LIMITER.explore();
+}
+
+#[test]
+fn an_election_can_be_cancelled() {
+    ELECTION.explore();
 }
 
 /// The names of all public futures in a file, as `Type::method`.

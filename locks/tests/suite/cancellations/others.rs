@@ -1,10 +1,10 @@
 //! The futures of what is no lock.
 
 use harness::Client;
-use locks::{CountDownLatch, RateLimiter};
+use locks::{CountDownLatch, Election, RateLimiter, Release};
 use tokio::time::timeout;
 
-use super::{Futures, LEASE, MOMENT, connection, unless_cancelled};
+use super::{Futures, LEASE, MOMENT, connection, renewed, unless_cancelled};
 use crate::judged::note;
 
 fn latch(client: &Client) -> CountDownLatch {
@@ -14,6 +14,10 @@ fn latch(client: &Client) -> CountDownLatch {
 fn limiter(client: &Client) -> RateLimiter {
     let builder = RateLimiter::builder(connection(client), "rate").env(client.env());
     builder.sliding_window(2, LEASE).build().unwrap()
+}
+
+fn election(client: &Client) -> Election {
+    renewed(Election::builder(connection(client), "office"), client)
 }
 
 /// A limiter without a permit.
@@ -72,6 +76,63 @@ pub(super) const LIMITER: Futures = Futures {
         Ok(())
     }),
     fresh: act!(client => Ok(limiter(&client).try_acquire_many(2).await?.is_allowed())),
+    wanted: 1,
+    servers: 1,
+};
+
+pub(super) const ELECTION: Futures = Futures {
+    before: act!(client => {
+        let leadership = election(&client).try_campaign("before").await?.unwrap();
+        leadership.extend().await?;
+        _ = election(&client).leader().await?;
+        leadership.resign().await?;
+        Ok(())
+    }),
+    cancelled: &[
+        (
+            "Election::campaign",
+            act!(client => {
+                unless_cancelled(client.cancellable(async { election(&client).campaign("a").await }).await)
+            }),
+        ),
+        (
+            "Election::campaign_timeout",
+            act!(client => {
+                let campaign = async { election(&client).campaign_timeout(MOMENT, "a").await };
+                unless_cancelled(client.cancellable(campaign).await)
+            }),
+        ),
+        (
+            "Election::try_campaign",
+            act!(client => {
+                unless_cancelled(client.cancellable(async { election(&client).try_campaign("a").await }).await)
+            }),
+        ),
+        (
+            "Election::leader",
+            act!(client => {
+                unless_cancelled(client.cancellable(async { election(&client).leader().await }).await)
+            }),
+        ),
+        (
+            "Leadership::resign",
+            act!(client => {
+                if let Some(leadership) = election(&client).try_campaign("a").await? {
+                    _ = client.cancellable(leadership.resign()).await;
+                }
+                Ok(())
+            }),
+        ),
+    ],
+    other: act!(client => {
+        if let Some(leadership) = election(&client).try_campaign("other").await? {
+            leadership.extend().await?;
+            assert_eq!(leadership.resign().await?, Release::Released);
+        }
+        note(&client);
+        Ok(())
+    }),
+    fresh: act!(client => Ok(election(&client).try_campaign("fresh").await?.is_some())),
     wanted: 1,
     servers: 1,
 };
