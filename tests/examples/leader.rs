@@ -6,16 +6,16 @@
 use std::time::Duration;
 
 use emulator::Emulator;
-use locks::{Connection, Guard, Mutex, PubSubConnection, RateLimiter};
+use locks::{Connection, Election, Leadership, PubSubConnection, RateLimiter};
 use redis::{Client, Script};
 use tokio::time::sleep;
 
 /// The resource: it refuses the write of a leader that is no longer the last one.
 const WRITE: &str = "
-if tonumber(redis.call('HGET', KEYS[1], 'token') or 0) > tonumber(ARGV[1]) then
+if tonumber(redis.call('HGET', KEYS[1], 'term') or 0) > tonumber(ARGV[1]) then
   return redis.error_reply('STALE a later leader has written')
 end
-redis.call('HSET', KEYS[1], 'token', ARGV[1])
+redis.call('HSET', KEYS[1], 'term', ARGV[1])
 return redis.call('HINCRBY', KEYS[1], 'reports', 1)";
 
 #[tokio::main]
@@ -24,18 +24,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| emulator.url());
     let connection = Connection::subscribing(PubSubConnection::open(&Client::open(url)?).await?);
     let lease = Duration::from_secs(1);
-    let office = Mutex::builder(connection.clone(), "leader").lease(lease).renew(true).fenced().build()?;
+    let election = Election::builder(connection.clone(), "leader").lease(lease).build()?;
+    let candidate = format!("process {}", std::process::id());
     let limit = RateLimiter::builder(connection.clone(), "reports").token_bucket(1, 10, lease).build()?;
     loop {
-        match office.lock().await {
-            Ok(guard) => {
-                println!("leader: token {}", guard.fencing_token().expect("it is fenced"));
+        match election.campaign(&candidate).await {
+            Ok(leadership) => {
+                println!("leader: term {}", leadership.term());
                 tokio::select! {
-                    () = guard.lost() => println!("lost: another process may be the leader"),
-                    failure = lead(connection.clone(), &guard, &limit) => println!("failed: {failure}"),
+                    () = leadership.lost() => println!("lost: another process may be the leader"),
+                    failure = lead(connection.clone(), &leadership, &limit) => println!("failed: {failure}"),
                 }
-                match guard.release().await {
-                    Ok(released) => println!("resigned: {released:?}"),
+                match leadership.resign().await {
+                    Ok(resigned) => println!("resigned: {resigned:?}"),
                     Err(error) => println!("resigned: {error}"),
                 }
             }
@@ -46,13 +47,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Writes reports, at most ten a second, until something fails.
-async fn lead(mut connection: Connection, guard: &Guard, limit: &RateLimiter) -> Box<dyn std::error::Error> {
+async fn lead(
+    mut connection: Connection,
+    leadership: &Leadership,
+    limit: &RateLimiter,
+) -> Box<dyn std::error::Error> {
     let write = Script::new(WRITE);
     loop {
         if let Err(error) = limit.acquire().await {
             return error.into();
         }
-        let report = write.key("report").arg(guard.fencing_token()).invoke_async(&mut connection).await;
+        let report = write.key("report").arg(leadership.term()).invoke_async(&mut connection).await;
         match report {
             Ok::<u64, _>(number) => println!("report: {number}"),
             Err(error) => return error.into(),

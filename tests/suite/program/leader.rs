@@ -60,8 +60,8 @@ fn join(member: usize, port: u16, lines: Sender<Line>) -> Process {
 /// The lines of all members.
 struct Lines {
     lines: Receiver<Line>,
-    /// The last fencing token of a leader.
-    token: i64,
+    /// The term of the last leader.
+    term: i64,
 }
 
 impl Lines {
@@ -69,9 +69,9 @@ impl Lines {
     fn expect(&mut self, start: &str) -> usize {
         loop {
             let (member, line) = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no {start:?}"));
-            if let Some(token) = line.strip_prefix("leader: token ") {
-                let token = token.parse().unwrap();
-                assert!(std::mem::replace(&mut self.token, token) < token, "{line}");
+            if let Some(term) = line.strip_prefix("leader: term ") {
+                let term = term.parse().unwrap();
+                assert!(std::mem::replace(&mut self.term, term) < term, "{line}");
             }
             if line.starts_with(start) {
                 return member;
@@ -93,7 +93,7 @@ fn survive(serve: impl Fn(u16) -> Process) {
     let server = start();
     let (sender, lines) = channel();
     let mut members = [0, 1].map(|member| Some(join(member, port, sender.clone())));
-    let mut lines = Lines { lines, token: 0 };
+    let mut lines = Lines { lines, term: 0 };
     lines.expect("leader: ");
     lines.expect("report: ");
     lines.expect("report: ");
