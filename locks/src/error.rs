@@ -39,7 +39,8 @@ pub enum Error {
         lease: Duration,
     },
     /// The grant has ended: its lease is over, or the server no longer has it. If a client waits
-    /// for a latch, its count has ended like that.
+    /// for a latch, its count has ended like that. If it was the claim of an idempotency key,
+    /// another caller may have begun the operation since.
     #[error("lock {lock:?}: lost: its time is over, or the server no longer has it")]
     Lost {
         /// The name of the lock.
@@ -82,11 +83,13 @@ pub enum Operation {
     Extend,
     /// To end the grant.
     Release,
+    /// To keep the result of an operation with an idempotency key.
+    Complete,
     /// To set the count of a latch.
     SetCount,
     /// To count down a latch.
     CountDown,
-    /// To read the count of a latch, or who leads.
+    /// To read the count of a latch, who leads, or a result.
     Look,
 }
 
@@ -96,6 +99,7 @@ impl fmt::Display for Operation {
             Operation::Acquire => "acquire",
             Operation::Extend => "extend",
             Operation::Release => "release",
+            Operation::Complete => "complete",
             Operation::SetCount => "set the count",
             Operation::CountDown => "count down",
             Operation::Look => "read",

@@ -26,6 +26,7 @@
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_renewed`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_renewed`, `semaphore_waiting`, `semaphore_fair` |
 //! | [`Election`] | one leader, whose term and name everyone can read | none: it is a fenced `mutex` |
+//! | [`IdempotencyKeys`] | one caller of an operation, until its result is kept | none |
 //!
 //! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row. The suite of the crate
 //! explores what has no row.
@@ -42,6 +43,7 @@
 //! | `{NAME}:queue`, `{NAME}:alive` | the clients that wait | two seconds after the last look |
 //! | `{NAME}:fence` | the last fencing token | one day |
 //! | `{NAME}:leader` | the leader of an election | one lease after the last grant |
+//! | `NAME:KEY` | the claim or the result of an idempotency key | one lease after the last grant; the retention |
 //!
 //! # Guarantees
 //!
@@ -139,6 +141,7 @@
 //! | `row` | a lock for use as a row of the registry |
 //! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock`, `multi_lock`, `redlock` | the locks for use: their scripts and their methods |
 //! | `election` | [`Election`]: a mutex that says who holds it |
+//! | `idempotency` | [`IdempotencyKeys`]: an operation runs once per key, and its result is remembered |
 //! | `latch` | [`CountDownLatch`]: clients wait until others have lowered a count to zero |
 //! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
 //! | `blocking` | locks for code without async |
@@ -170,6 +173,7 @@ mod rw_lock;
 mod multi_lock;
 mod redlock;
 mod election;
+mod idempotency;
 mod latch;
 mod rate_limiter;
 #[cfg(feature = "blocking")]
@@ -182,6 +186,7 @@ pub use counters::Counters;
 pub use election::{Election, Leader, Leadership};
 pub use env::{Env, Source};
 pub use error::{Error, Operation};
+pub use idempotency::{Begin, IdempotencyClaim, IdempotencyKeys};
 pub use latch::{CountDownLatch, CountDownLatchBuilder};
 pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};

@@ -16,6 +16,10 @@ use crate::error::Error;
 use crate::lock::Terms;
 use crate::name::{Name, together};
 use crate::request::{Context, millis};
+use crate::script::SPAN_MAX;
+
+/// How long the result of an operation is kept if its settings do not say that.
+const RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The settings of a lock. [`Builder::build`] checks them, and sends nothing.
 #[must_use = "a lock is made by `build`"]
@@ -38,11 +42,27 @@ pub struct Builder<L> {
 pub(crate) struct Details {
     pub(crate) is_fenced: bool,
     pub(crate) permits: u32,
+    /// How long the result of an operation is kept.
+    pub(crate) retention: Duration,
 }
 
 impl Default for Details {
     fn default() -> Details {
-        Details { is_fenced: false, permits: 1 }
+        Details { is_fenced: false, permits: 1, retention: RETENTION }
+    }
+}
+
+impl Details {
+    /// Why these settings make no sense, if so.
+    fn problem(&self) -> Option<String> {
+        let retention = self.retention;
+        if self.permits == 0 {
+            return Some("a semaphore has at least one permit".into());
+        }
+        if retention < Duration::from_millis(1) {
+            return Some("`retention` is at least one millisecond".into());
+        }
+        (retention > SPAN_MAX).then(|| format!("`retention` is at most {SPAN_MAX:?}, and not {retention:?}"))
     }
 }
 
@@ -162,8 +182,8 @@ impl<L> Builder<L> {
         if let Some(reason) = options.problem().or(servers.problem()) {
             return Err(context.invalid(reason));
         }
-        if details.permits == 0 {
-            return Err(context.invalid("a semaphore has at least one permit"));
+        if let Some(reason) = details.problem() {
+            return Err(context.invalid(reason));
         }
         let protocol = (kind.protocol)(&names, details);
         if options.is_fair && !protocol.has_queue {

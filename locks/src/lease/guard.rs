@@ -129,7 +129,7 @@ impl Guard {
     pub async fn extend(&self) -> Result<(), Error> {
         match extend(&self.claim.holder, &self.validity).await? {
             true => Ok(()),
-            false => Err(Error::Lost { lock: self.claim.holder.shared.context.name.clone() }),
+            false => Err(self.lost_error()),
         }
     }
 
@@ -148,6 +148,18 @@ impl Guard {
         let Guard { claim, validity, .. } = self;
         note_loss(&claim.holder.shared.context, &validity);
         claim.release(|| validity.is_over()).await
+    }
+
+    /// Releases with a further argument of the kind of lock. If the release has to be tried again,
+    /// the argument is sent again.
+    pub(crate) async fn release_with(mut self, argument: &[u8]) -> Result<Release, Error> {
+        self.claim.holder.more.push(argument.to_vec());
+        self.release().await
+    }
+
+    /// The grant is lost.
+    pub(crate) fn lost_error(&self) -> Error {
+        Error::Lost { lock: self.claim.holder.shared.context.name.clone() }
     }
 
     /// The token of the holder.

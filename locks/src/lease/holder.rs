@@ -19,7 +19,7 @@ pub(super) struct Holder {
     pub(super) shared: Arc<LeaseParts>,
     pub(super) token: Token,
     /// Arguments of the kind of lock.
-    more: Vec<Vec<u8>>,
+    pub(super) more: Vec<Vec<u8>>,
     /// The lock is given up, and so is a grant that comes late. Clones share it.
     pub(super) has_given_up: Arc<AtomicBool>,
 }

@@ -72,6 +72,14 @@ impl Lease {
         Lease(Arc::new(shared))
     }
 
+    /// A lock with these settings whose only name is the main key and this one.
+    pub(crate) fn below(&self, name: &str) -> Lease {
+        let mut shared = LeaseParts::clone(&self.0);
+        shared.context.name = format!("{}:{name}", shared.context.name);
+        shared.protocol.keys = vec![format!("{}:{name}", self.key())];
+        Lease(Arc::new(shared))
+    }
+
     /// The main key.
     pub(crate) fn key(&self) -> &str {
         &self.0.protocol.keys[0]

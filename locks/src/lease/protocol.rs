@@ -29,8 +29,8 @@ impl Scripts {
             Operation::Acquire => &self.acquire,
             Operation::Extend => &self.extend,
             Operation::Release => &self.release,
-            Operation::SetCount | Operation::CountDown | Operation::Look => {
-                unreachable!("a latch has scripts of its own")
+            Operation::Complete | Operation::SetCount | Operation::CountDown | Operation::Look => {
+                unreachable!("the scripts of these requests are those of one kind")
             }
         }
     }

@@ -11,6 +11,7 @@ mod blocking;
 mod cancellations;
 mod elections;
 mod guards;
+mod idempotency;
 mod multi_locks;
 mod redlocks;
 mod rewritten;

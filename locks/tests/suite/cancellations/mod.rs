@@ -13,7 +13,7 @@ use harness::{ActorError, Client, Faults, Scenario, exhaustive, sample};
 use locks::{
     Builder, Connection, Error, MultiLock, Mutex, Redlock, ReentrantMutex, Release, RwLock, Semaphore,
 };
-use others::{ELECTION, LATCH, LIMITER};
+use others::{ELECTION, IDEMPOTENCY_KEYS, LATCH, LIMITER};
 
 use super::judged::{Judged, note};
 
@@ -314,8 +314,19 @@ const REDLOCK: Futures = Futures {
     servers: 3,
 };
 
-const ALL: &[Futures] =
-    &[MUTEX, GUARD, REENTRANT_MUTEX, SEMAPHORE, RW_LOCK, MULTI_LOCK, REDLOCK, LATCH, LIMITER, ELECTION];
+const ALL: &[Futures] = &[
+    MUTEX,
+    GUARD,
+    REENTRANT_MUTEX,
+    SEMAPHORE,
+    RW_LOCK,
+    MULTI_LOCK,
+    REDLOCK,
+    LATCH,
+    LIMITER,
+    ELECTION,
+    IDEMPOTENCY_KEYS,
+];
 
 #[test]
 fn a_mutex_can_be_cancelled() {
@@ -361,6 +372,11 @@ fn a_rate_limiter_can_be_cancelled() {
 #[test]
 fn an_election_can_be_cancelled() {
     ELECTION.explore();
+}
+
+#[test]
+fn idempotency_keys_can_be_cancelled() {
+    IDEMPOTENCY_KEYS.explore();
 }
 
 /// The names of all public futures in a file, as `Type::method`.

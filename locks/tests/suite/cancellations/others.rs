@@ -1,7 +1,7 @@
 //! The futures of what is no lock.
 
 use harness::Client;
-use locks::{CountDownLatch, Election, RateLimiter, Release};
+use locks::{Begin, CountDownLatch, Election, IdempotencyClaim, IdempotencyKeys, RateLimiter, Release};
 use tokio::time::timeout;
 
 use super::{Futures, LEASE, MOMENT, connection, renewed, unless_cancelled};
@@ -18,6 +18,17 @@ fn limiter(client: &Client) -> RateLimiter {
 
 fn election(client: &Client) -> Election {
     renewed(Election::builder(connection(client), "office"), client)
+}
+
+fn keys(client: &Client) -> IdempotencyKeys {
+    renewed(IdempotencyKeys::builder(connection(client), "payments"), client)
+}
+
+async fn claim(client: &Client) -> Result<Option<IdempotencyClaim>, locks::Error> {
+    Ok(match keys(client).begin("7f3a").await? {
+        Begin::Begun(claim) => Some(claim),
+        Begin::InProgress | Begin::Done(_) => None,
+    })
 }
 
 /// A limiter without a permit.
@@ -133,6 +144,56 @@ pub(super) const ELECTION: Futures = Futures {
         Ok(())
     }),
     fresh: act!(client => Ok(election(&client).try_campaign("fresh").await?.is_some())),
+    wanted: 1,
+    servers: 1,
+};
+
+/// At the end, the operation can be begun, or is done.
+pub(super) const IDEMPOTENCY_KEYS: Futures = Futures {
+    before: act!(client => {
+        let begun = claim(&client).await?.unwrap();
+        begun.extend().await?;
+        begun.abandon().await?;
+        let Begin::Begun(begun) = keys(&client).begin("before").await? else { unreachable!() };
+        begun.complete("done").await?;
+        _ = keys(&client).begin("before").await?;
+        Ok(())
+    }),
+    cancelled: &[
+        (
+            "IdempotencyKeys::begin",
+            act!(client => {
+                unless_cancelled(client.cancellable(async { keys(&client).begin("7f3a").await }).await)
+            }),
+        ),
+        (
+            "IdempotencyClaim::complete",
+            act!(client => {
+                if let Some(claim) = claim(&client).await? {
+                    _ = client.cancellable(claim.complete("done")).await;
+                }
+                Ok(())
+            }),
+        ),
+        (
+            "IdempotencyClaim::abandon",
+            act!(client => {
+                if let Some(claim) = claim(&client).await? {
+                    _ = client.cancellable(claim.abandon()).await;
+                }
+                Ok(())
+            }),
+        ),
+    ],
+    other: act!(client => {
+        if let Some(claim) = claim(&client).await? {
+            claim.extend().await?;
+            assert_eq!(claim.abandon().await?, Release::Released);
+        }
+        note(&client);
+        Ok(())
+    }),
+    fresh: act!(client => Ok(!matches!(keys(&client).begin("7f3a").await?, Begin::InProgress))),
     wanted: 1,
     servers: 1,
 };
