@@ -38,7 +38,7 @@
 //! | [`explore`] | many schedules: reduction, brute force, samples, reports |
 //! | [`proptest`] | strategies for `proptest` |
 //! | [`check`] | the verdict table of the `locks` crate |
-//! //! | [`guide`] | no code: how to use all this, chapter by chapter |
+//! | [`guide`] | no code: how to use all this, chapter by chapter |
 
 mod fingerprint;
 mod interned;

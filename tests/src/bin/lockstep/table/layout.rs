@@ -16,15 +16,15 @@ use crate::shard::cells;
 use crate::stop;
 
 /// A line of the table: a property of an algorithm.
-struct Line<'a> {
-    algorithm: &'a str,
+pub(super) struct Line<'a> {
+    pub(super) algorithm: &'a str,
     property: Property,
     /// For each fault class.
-    cells: Vec<TableCell<'a>>,
+    pub(super) cells: Vec<TableCell<'a>>,
 }
 
 #[derive(Clone, Copy)]
-enum TableCell<'a> {
+pub(super) enum TableCell<'a> {
     Judged(&'a VerdictRow),
     /// The check was stopped before.
     Unjudged,
@@ -55,13 +55,13 @@ impl Table {
             self.sampled(width),
             self.not_as_stated(),
             self.other_shards(),
-            self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
+            self.as_stated(),
             grouped(self.schedules),
             grouped(self.blocked),
         )
     }
 
-    fn lines(&self) -> Vec<Line<'_>> {
+    pub(super) fn lines(&self) -> Vec<Line<'_>> {
         let (own, asked) = (cells(self.shard, &self.known_algorithms()), self.questions());
         let mut lines = Vec::new();
         for algorithm in &self.algorithms {
@@ -84,6 +84,11 @@ impl Table {
             }
         }
         lines
+    }
+
+    /// How many verdicts are as stated.
+    pub(super) fn as_stated(&self) -> usize {
+        self.verdicts.iter().filter(|row| row.is_as_stated()).count()
     }
 
     /// If the check was stopped, says so; it stands above the table and below it.
@@ -170,7 +175,7 @@ impl Table {
         if lines.is_empty() { lines } else { format!("Not as stated:\n{lines}\n") }
     }
 
-    fn other_shards(&self) -> String {
+    pub(super) fn other_shards(&self) -> String {
         if self.shard == Shard::WHOLE {
             String::new()
         } else {
@@ -183,21 +188,23 @@ impl<'a> Line<'a> {
     fn has(&self, is_meant: impl Fn(TableCell<'a>) -> bool) -> bool {
         self.cells.iter().copied().any(is_meant)
     }
+}
 
-    fn as_stated(&self) -> &'static str {
-        if self.has(|cell| matches!(cell, TableCell::Judged(row) if !row.is_as_stated())) {
-            "NO"
-        } else if self.has(|cell| matches!(cell, TableCell::Unjudged)) {
-            "?"
-        } else {
-            "yes"
-        }
+/// Whether all lines are as stated.
+pub(super) fn as_stated(lines: &[Line<'_>]) -> &'static str {
+    let has = |is_meant: fn(TableCell<'_>) -> bool| lines.iter().any(|line| line.has(is_meant));
+    if has(|cell| matches!(cell, TableCell::Judged(row) if !row.is_as_stated())) {
+        "NO"
+    } else if has(|cell| matches!(cell, TableCell::Unjudged)) {
+        "?"
+    } else {
+        "yes"
     }
 }
 
 impl TableCell<'_> {
     /// The text of the cell; `number` prints a number of schedules.
-    fn text(self, number: fn(u64) -> String) -> String {
+    pub(super) fn text(self, number: fn(u64) -> String) -> String {
         match self {
             TableCell::Judged(row) => match &row.found {
                 Found::Holds if row.sampled => format!("✓ ~{}", number(row.schedules)),
@@ -223,7 +230,9 @@ fn wide(lines: &[Line]) -> String {
         last_name = line.algorithm;
         let cells = line.cells.iter().map(|cell| cell.text(grouped));
         let names = [name.to_owned(), line.property.to_string()];
-        grid.add_row(names.into_iter().chain(cells).chain([line.as_stated().to_owned()]));
+        grid.add_row(
+            names.into_iter().chain(cells).chain([as_stated(std::slice::from_ref(line)).to_owned()]),
+        );
     }
     for column in grid.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);

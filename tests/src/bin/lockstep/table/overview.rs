@@ -3,7 +3,8 @@
 use comfy_table::CellAlignment;
 use locks::registry::FaultClass;
 
-use super::{Found, Table, VerdictRow};
+use super::layout::{Line, TableCell, as_stated};
+use super::{Found, Table, grouped};
 use crate::grid::{drawn, grid};
 
 /// The meaning of the cells, and what to type next.
@@ -24,43 +25,51 @@ impl Table {
         let mut grid = grid();
         let classes = FaultClass::ALL.iter().map(|class| class.name());
         grid.set_header(["algorithm"].into_iter().chain(classes).chain(["as stated"]));
-        for algorithm in &self.algorithms {
-            let own: Vec<&VerdictRow> =
-                self.verdicts.iter().filter(|row| row.algorithm == *algorithm).collect();
-            let of = |class: &FaultClass| cell(own.iter().filter(|row| row.fault_class == class.name()));
-            let as_stated = if own.iter().all(|row| row.is_as_stated()) { "yes" } else { "NO" };
-            let cells = FaultClass::ALL.iter().map(of);
-            grid.add_row(std::iter::once(algorithm.clone()).chain(cells).chain([as_stated.into()]));
+        for own in self.lines().chunk_by(|one, other| one.algorithm == other.algorithm) {
+            let cells = (0..FaultClass::ALL.len()).map(|class| merged(own, class));
+            let cells = cells.chain([as_stated(own).to_owned()]);
+            grid.add_row(std::iter::once(own[0].algorithm.to_owned()).chain(cells));
         }
         for column in grid.column_iter_mut().skip(1) {
             column.set_cell_alignment(CellAlignment::Center);
         }
-        let as_stated = self.verdicts.iter().filter(|row| row.is_as_stated()).count();
         let partial = self.partial();
         format!(
-            "{partial}{}\n{LEGEND}\n{}{as_stated} of {} verdicts are as stated.\n\n{NEXT}{partial}",
+            "{partial}{}\n{LEGEND}\n{}{}{} of {} verdicts are as stated.\n\n{NEXT}{partial}",
             drawn(&grid),
             self.not_as_stated(),
+            self.other_shards(),
+            self.as_stated(),
             self.verdicts.len()
         )
     }
 }
 
-/// The verdicts of an algorithm in a fault class.
-fn cell<'a>(verdicts: impl Iterator<Item = &'a &'a VerdictRow>) -> String {
-    let (mut holds, mut sampled, mut violated, mut vacuous) = (0, false, 0, 0);
-    for VerdictRow { found, sampled: is_sampled, .. } in verdicts {
-        match found {
-            Found::Holds => (holds, sampled) = (holds + 1, sampled || *is_sampled),
-            Found::Violated { .. } => violated += 1,
-            Found::Vacuous => vacuous += 1,
-        }
+/// The cells of an algorithm in a fault class as one. What is not judged must not look like a
+/// verdict.
+fn merged(lines: &[Line<'_>], class: usize) -> String {
+    let count =
+        |is_meant: fn(TableCell<'_>) -> bool| lines.iter().filter(|line| is_meant(line.cells[class])).count();
+    let violated = count(|cell| is_found(cell, |found| matches!(found, Found::Violated { .. })));
+    if violated > 0 {
+        return format!("✗ {violated}");
     }
-    match (holds, violated, vacuous) {
-        (0, 0, 0) => "–".into(),
-        (_, 0, 0) if sampled => "✓~".into(),
-        (_, 0, 0) => "✓".into(),
-        (_, 0, _) => "vacuous".into(),
-        _ => format!("✗ {violated}"),
+    if count(|cell| matches!(cell, TableCell::Unjudged)) > 0 {
+        return "?".into();
     }
+    if count(|cell| is_found(cell, |found| matches!(found, Found::Vacuous))) > 0 {
+        return "vacuous".into();
+    }
+    if count(|cell| matches!(cell, TableCell::Judged(row) if row.sampled)) > 0 {
+        return "✓~".into();
+    }
+    match count(|cell| matches!(cell, TableCell::Judged(_))) {
+        // Nothing is asked, or another shard has all of it.
+        0 => lines[0].cells[class].text(grouped),
+        _ => "✓".into(),
+    }
+}
+
+fn is_found(cell: TableCell<'_>, is_meant: fn(&Found) -> bool) -> bool {
+    matches!(cell, TableCell::Judged(row) if is_meant(&row.found))
 }
