@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::argv::{Argv, borrow, is_word, own};
 use super::flag::Flag;
 use super::row::{Row, Table};
-use super::run::run;
+use super::run::{note_rejected, run};
 use super::table::resolve_under;
-use super::{admission, emulator, missing, pubsub, transactions};
+use super::{admission, emulator, pubsub, transactions};
 use crate::client::{Client, Closing};
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
@@ -30,8 +30,7 @@ pub(super) fn perform(
         }
         Err(error) => {
             let error = transactions::refuse(engine, client, argv, error);
-            missing::log(engine, argv[0], &error);
-            engine.stats.rejected(table.named(argv), &error);
+            note_rejected(table, engine, argv, &error);
             return Reply::Error(error);
         }
     };

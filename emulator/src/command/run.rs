@@ -76,6 +76,12 @@ impl Commands for Table {
     }
 }
 
+/// Notes that a command was refused before it ran.
+pub(super) fn note_rejected(table: &Table, engine: &mut Engine, argv: &Argv<'_>, error: &Error) {
+    missing::log(engine, argv[0], error);
+    engine.stats.rejected(table.named(argv), error);
+}
+
 /// Runs one command that a script calls, inside the execution of the script.
 fn call_from_script(
     table: &'static Table,
@@ -87,8 +93,7 @@ fn call_from_script(
     let reply = match admit_in_script(table, engine, client, argv, rules) {
         Ok(row) => run(table, engine, client, row, argv),
         Err(error) => {
-            missing::log(engine, argv[0], &error);
-            engine.stats.rejected(table.named(argv), &error);
+            note_rejected(table, engine, argv, &error);
             Reply::Error(error)
         }
     };
