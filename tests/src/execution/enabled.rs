@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::run::Execution;
 use crate::actor::Actor;
-use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
+use crate::fault::{Budget, Effect, Fault, FaultKind, FaultRow, Faults, Target, TargetKind};
 use crate::live::Traffic;
 use crate::schedule::Step;
 use crate::sim::{ActorState, Gate, Life, Tries, World};
@@ -97,11 +97,9 @@ impl Execution<'_> {
         if world.is_over {
             return;
         }
-        for &kind in self.kinds.iter().filter(|kind| kind.row().target == TargetKind::Client) {
-            if kind.row().budget.is_some() {
-                self.enabled_faults(kind, world, enabled);
-            }
-        }
+        let strikes_later = |row: &FaultRow| row.target == TargetKind::Client && row.budget.is_some();
+        let kinds = self.kinds.iter().filter(|kind| strikes_later(kind.row()));
+        kinds.for_each(|&kind| self.enabled_faults(kind, world, enabled));
         if !enabled.is_empty() {
             enabled.insert(0, Step::Wait);
         }
@@ -171,6 +169,7 @@ impl Execution<'_> {
         let mut strike = |target| {
             enabled.extend(amounts.iter().map(|&amount| Step::Fault(Fault { target, kind, amount })));
         };
+        let is_meant = |actor: Actor| !row.respawns || world.actors[actor.0].is_service;
         match (row.target, row.effect) {
             (TargetKind::Connection, Effect::Request(fault)) => {
                 let can_strike = |gate: &&Gate| {
@@ -178,14 +177,12 @@ impl Execution<'_> {
                         && gate.late.is_empty()
                         && (!gate.is_one_way() || gate.traffic == Traffic::Messages && fault.strikes_messages)
                         && (!row.needs_operation || world.can_cancel(gate.operation))
-                        && (!row.respawns || world.actors[gate.actor.0].is_service)
+                        && is_meant(gate.actor)
                 };
                 let waiting = world.gates.iter().filter(can_strike);
                 waiting.for_each(|gate| strike(Target::Connection(gate.actor, gate.nth)));
                 let can_start = |actor: &&ActorState| {
-                    actor.life == Life::Unstarted
-                        && !row.needs_operation
-                        && (!row.respawns || actor.is_service)
+                    actor.life == Life::Unstarted && !row.needs_operation && is_meant(actor.actor)
                 };
                 let unstarted = world.actors.iter().filter(can_start);
                 unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
@@ -195,7 +192,7 @@ impl Execution<'_> {
                 let can_strike = |actor: Actor| {
                     (row.budget.is_none() || world.can_act(actor))
                         && (!row.needs_operation || world.operation(actor).is_some())
-                        && (!row.respawns || world.actors[actor.0].is_service)
+                        && is_meant(actor)
                 };
                 let actors = world.actors.iter().map(|client| client.actor);
                 actors.filter(|&actor| can_strike(actor)).for_each(|actor| strike(Target::Client(actor)));

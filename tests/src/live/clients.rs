@@ -66,9 +66,8 @@ pub(super) struct State {
     has_told: bool,
 }
 
-/// Identifies a process: its client, and its number among the processes of the client. A client
-/// that starts anew is another process.
-pub(super) type ProcessId = (Actor, usize);
+/// Identifies a process by its place among all. A client that starts anew is another process.
+pub(super) type ProcessId = usize;
 
 /// The state of one process of a client.
 pub(super) struct Own {
@@ -198,29 +197,34 @@ impl Own {
 }
 
 impl State {
-    /// A client: its latest process.
-    pub(super) fn of(&mut self, actor: Actor) -> &mut Own {
-        let place = self.clients.iter().rposition(|own| own.actor == actor).unwrap_or_else(|| {
+    /// The latest process of a client.
+    fn latest(&mut self, actor: Actor) -> ProcessId {
+        self.clients.iter().rposition(|own| own.actor == actor).unwrap_or_else(|| {
             self.clients.push(Own::new(actor));
             self.clients.len() - 1
-        });
-        &mut self.clients[place]
+        })
+    }
+
+    /// A client: its latest process.
+    pub(super) fn of(&mut self, actor: Actor) -> &mut Own {
+        let latest = self.latest(actor);
+        self.own(latest)
     }
 
     /// A process of a client, which may have crashed.
-    pub(super) fn own(&mut self, (actor, nth): ProcessId) -> &mut Own {
-        let mut processes = self.clients.iter_mut().filter(|own| own.actor == actor);
-        processes.nth(nth).expect("it has begun")
+    pub(super) fn own(&mut self, process: ProcessId) -> &mut Own {
+        &mut self.clients[process]
     }
 
     /// The latest process of a client. After a crash another one begins.
     pub(super) fn begin_process(&mut self, actor: Actor) -> ProcessId {
-        if self.of(actor).is_crashed {
-            let next = self.of(actor).next_process();
-            self.clients.push(next);
+        let latest = self.latest(actor);
+        if !self.own(latest).is_crashed {
+            return latest;
         }
-        self.of(actor);
-        (actor, self.clients.iter().filter(|own| own.actor == actor).count() - 1)
+        let next = self.own(latest).next_process();
+        self.clients.push(next);
+        self.clients.len() - 1
     }
 }
 
@@ -270,11 +274,11 @@ impl Live {
 
     /// A client does this. A crashed one does nothing more, even if a task of it still runs.
     pub(super) fn note(&self, process: ProcessId, act: Act) {
-        let actor = process.0;
         let running = self.quiescence.runs_now();
         let timer = self.is_moving().then(|| self.moving_now());
         let mut state = self.state();
         let own = state.own(process);
+        let actor = own.actor;
         if own.is_crashed {
             return;
         }
