@@ -35,34 +35,57 @@ pub const STREAMS: Bound = Bound {
 pub const PROGRAMS: Bound = Bound {
     variable: "LOCKSTEP_PROGRAMS",
     cases: "random programs, whose traces are compared with brute force",
-    short: 150,
+    short: 75,
     thorough: 2_000,
 };
 pub const OUTCOMES: Bound = Bound {
     variable: "LOCKSTEP_OUTCOMES",
     cases: "random programs of each kind, whose outcomes are compared with brute force",
-    short: 2,
+    short: 1,
     thorough: 25,
 };
 pub const REPEATS: Bound = Bound {
     variable: "LOCKSTEP_REPEATS",
     cases: "random programs of each kind, whose explorations are repeated",
-    short: 3,
+    short: 1,
     thorough: 15,
 };
 pub const DENSE: Bound = Bound {
     variable: "LOCKSTEP_DENSE",
     cases: "random programs of each kind, in which time moves by every millisecond",
-    short: 10,
+    short: 3,
     thorough: 10,
 };
 pub const SHRUNK: Bound = Bound {
     variable: "LOCKSTEP_SHRUNK",
     cases: "random failing schedules of each lock, which are shrunk",
-    short: 20,
+    short: 5,
     thorough: 20,
 };
-
+pub const EXCHANGED: Bound = Bound {
+    variable: "LOCKSTEP_EXCHANGED",
+    cases: "random programs of interchangeable actors, compared with all their orders",
+    short: 100,
+    thorough: 400,
+};
+pub const TRIALS: Bound = Bound {
+    variable: "LOCKSTEP_TRIALS",
+    cases: "random schedules of a mutex and a semaphore with all faults",
+    short: 150,
+    thorough: 500,
+};
+pub const SAMPLED: Bound = Bound {
+    variable: "LOCKSTEP_SAMPLED",
+    cases: "random schedules of each scenario of the Redlock for use",
+    short: 400,
+    thorough: 2_000,
+};
+pub const STRESSED: Bound = Bound {
+    variable: "LOCKSTEP_STRESSED",
+    cases: "seconds in which processes take each kind of lock on real servers",
+    short: 2,
+    thorough: 5,
+};
 pub const MINIMA: Bound = Bound {
     variable: "LOCKSTEP_MINIMA",
     cases: "random failures of two locks, whose trials are shrunk to the minimum",
@@ -96,7 +119,7 @@ pub const LEARNINGS: Bound = Bound {
 };
 
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 13] = [
+pub const BOUNDS: [Bound; 17] = [
     SEQUENCES,
     LIBRARY_SEQUENCES,
     STREAMS,
@@ -105,6 +128,10 @@ pub const BOUNDS: [Bound; 13] = [
     REPEATS,
     DENSE,
     SHRUNK,
+    EXCHANGED,
+    TRIALS,
+    SAMPLED,
+    STRESSED,
     MINIMA,
     COUNTED,
     DIVISIONS,

@@ -14,6 +14,7 @@ use redis::{Cmd, Pipeline, RedisFuture, Value};
 use tokio::time::{sleep, timeout};
 
 use super::rewritten::{Change, Rewritten};
+use crate::bounds::SAMPLED;
 
 use State::{Down, Silent, Slow, Up};
 
@@ -271,7 +272,7 @@ fn clients_that_wait_or_renew_exclude_each_other() {
             .probe(1, |client| async move { Ok(explored(&client, false, &[]).try_lock().await?.is_some()) });
         let is_lossy = faults.crashes + faults.lost + faults.cancels > 0;
         let scenario = if is_lossy { scenario.always(Recovers) } else { scenario.always(NoLeak) };
-        println!("{faults}: {} schedules", sample(&scenario, 2_000, 0).unwrap().schedules);
+        println!("{faults}: {} schedules", sample(&scenario, SAMPLED.get(), 0).unwrap().schedules);
     }
 }
 

@@ -104,7 +104,7 @@ fn all_faults() -> Parameters {
 }
 
 proptest! {
-    #![proptest_config(config(500))]
+    #![proptest_config(config(bounds::TRIALS.get() as u32))]
 
     /// Random schedules, with all faults at once.
     #[test]

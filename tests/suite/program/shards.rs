@@ -61,7 +61,7 @@ impl Parts {
 /// out a property.
 #[test]
 fn shards_joined_are_the_whole() {
-    let check = ["check", "setnx", "rw_hash", "mutex", "--samples", "10", "--seed", "3"];
+    let check = ["check", "setnx", "rw_hash", "mutex", "--samples", "10", "--limit", "1000", "--seed", "3"];
     let parts = Parts::of("joined", &check);
     for format in ["text", "json"] {
         let output = lockstep(&[&check[..], &["--format", format]].concat());
@@ -145,7 +145,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
 #[test]
 fn the_totals_are_those_of_all_shards() {
     let total = |shard: &str, what: &str| {
-        let check = ["check", "setnx", "mutex", "--samples", "10", "--format", "json"];
+        let check = ["check", "setnx", "mutex", "--samples", "10", "--limit", "1000", "--format", "json"];
         let json: Value =
             serde_json::from_str(&printed(&[&check[..], &["--shard", shard]].concat())).unwrap();
         json[what].as_u64().unwrap()
@@ -184,9 +184,9 @@ fn shards_that_cannot_be_joined_are_an_error() {
     }
     expect_test::expect![[r#"
         $ lockstep merge 1.json 3.json
-        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 2000 --limit 10000 --shard 2/3 --format json`
+        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 10 --limit 1000 --shard 2/3 --format json`
         $ lockstep merge 2.json
-        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 2000 --limit 10000 --shard 1/3 --format json`
+        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 10 --limit 1000 --shard 1/3 --format json`
         $ lockstep merge 1.json 2.json 2.json
         lockstep: 2.json and 2.json are both shard 2/3: leave one out
         $ lockstep merge 1.json whole.json
@@ -196,13 +196,13 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge 1.json seed.json
         lockstep: 1.json comes from a check with --seed 0, and seed.json from one with --seed 5: merge only shards of one check
         $ lockstep merge 1.json samples.json
-        lockstep: 1.json comes from a check with --samples 2000, and samples.json from one with --samples 9: merge only shards of one check
+        lockstep: 1.json comes from a check with --samples 10, and samples.json from one with --samples 9: merge only shards of one check
         $ lockstep merge 1.json version.json
         lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: check and merge with one version
         $ lockstep merge 1.json shard.json
         lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 6 column 16
         $ lockstep merge 1.json nth.json
-        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 2000 --limit 10000 --shard 3/3 --format json` again
+        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 10 --limit 1000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
         lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 79 column 5
         $ lockstep merge text.json
@@ -222,13 +222,15 @@ fn shards_that_cannot_be_joined_are_an_error() {
 /// Three shards, and files that cannot be joined with them: shards of other checks, changed shards,
 /// and other texts.
 fn parts_that_do_not_fit() -> Parts {
-    let parts = Parts::of("not_joined", &["check", "setnx", "mutex"]);
+    let bounds = ["--samples", "10", "--limit", "1000"];
+    let check = [&["check", "setnx", "mutex"], &bounds[..]].concat();
+    let parts = Parts::of("not_joined", &check);
     let print = |file, args: &[&str]| parts.write(file, &stdout(&[args, &["--format", "json"]].concat()));
-    print("whole.json", &["check", "setnx", "mutex"]);
-    print("names.json", &["check", "mutex", "--shard", "2/3"]);
+    print("whole.json", &check);
+    print("names.json", &[&["check", "mutex", "--shard", "2/3"], &bounds[..]].concat());
     for (file, from, to) in [
         ("seed.json", r#""seed": 0"#, r#""seed": 5"#),
-        ("samples.json", r#""samples": 2000"#, r#""samples": 9"#),
+        ("samples.json", r#""samples": 10"#, r#""samples": 9"#),
         ("version.json", &format!(r#""lockstep": "{OWN_VERSION}""#), r#""lockstep": "0.0.1""#),
         ("shard.json", "2/3", "4/3"),
         ("nth.json", "2/3", "3/3"),

@@ -145,9 +145,10 @@ fn colours_can_be_switched_off_and_on() {
 
 #[test]
 fn a_long_search_says_what_it_does() {
-    let (shown, _) = show(program(&["explain", "mutex_fair", "--property", "owner-safe"]));
+    let bounds = ["mutex_fair", "--limit", "1000", "--samples", "100"];
+    let (shown, _) = show(program(&[&["explain", "--property", "owner-safe"], &bounds[..]].concat()));
     assert!(shown.contains("exploring mutex_fair in the class "), "{shown}");
-    let (shown, _) = show(program(&["check", "mutex_fair"]));
+    let (shown, _) = show(program(&[&["check"], &bounds[..]].concat()));
     assert!(shown.contains(" of 9, ") && shown.contains(" schedules/s"), "{shown}");
     assert!(shown.contains("s left: mutex_fair "), "{shown}");
 }
@@ -253,7 +254,8 @@ fn a_stopped_search_says_what_it_knows() {
     if !has_signals() {
         return;
     }
-    let args = ["explain", "redlock_for_use", "--property", "owner-safe", "--thorough"];
+    let bounds = ["--limit", "1000", "--samples", "20000"];
+    let args = [&["explain", "redlock_for_use", "--property", "owner-safe"], &bounds[..]].concat();
     let (out, shown, status) = stop(&args, |shown| shown.contains("in the class skew"));
     assert_eq!((status, &out[..]), (Some(130), ""), "{shown}");
     let text = plain(&shown);

@@ -15,6 +15,7 @@ use redis::Client;
 use redis::aio::MultiplexedConnection;
 use tokio::time::sleep;
 
+use crate::bounds::STRESSED;
 use crate::redis_server::start_own;
 use log::{Entry, Findings, Limit, judge};
 use worker::{Subject, connect, with_lease, work};
@@ -22,7 +23,6 @@ use worker::{Subject, connect, with_lease, work};
 const PROCESSES: usize = 3;
 /// The tasks of each process.
 const TASKS: usize = 3;
-const RUN: Duration = Duration::from_secs(5);
 /// A client that has never been inside when the run ends goes on for so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LEASE: Duration = Duration::from_secs(1);
@@ -34,6 +34,11 @@ const URLS: &str = "LOCKSTEP_STRESS_URLS";
 /// The list of the judge, and a counter that clients raise in two steps.
 const LOG: &str = "log";
 const COUNTER: &str = "counter";
+
+/// How long clients take a lock again and again.
+fn run() -> Duration {
+    Duration::from_secs(STRESSED.get())
+}
 
 /// The number of connections that were killed.
 type Killed = usize;
@@ -102,7 +107,7 @@ async fn disturb(clients: &[Client], mut processes: Vec<Child>) -> Traces {
         sleep(env.jittered(PEACE)).await;
         let client = &clients[1 + round % (clients.len() - 1)];
         killed += disturb_one(&client.get_multiplexed_async_connection().await.unwrap(), round).await;
-        if env.elapsed() - began_at > RUN / 2
+        if env.elapsed() - began_at > run() / 2
             && let Some(mut victim) = victim.take()
         {
             victim.kill().unwrap();

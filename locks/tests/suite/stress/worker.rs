@@ -9,7 +9,7 @@ use redis::aio::{ConnectionManager, MultiplexedConnection};
 use tokio::time::sleep;
 
 use super::log::Entry;
-use super::{COUNTER, LEASE, LOG, PATIENCE, RUN, TASKS};
+use super::{COUNTER, LEASE, LOG, PATIENCE, TASKS, run};
 
 /// The most time inside.
 const STAY: Duration = Duration::from_millis(3);
@@ -83,7 +83,7 @@ impl Task {
         let env = Env::system();
         let (began_at, mut entered) = (env.elapsed(), 0);
         for round in 0.. {
-            if env.elapsed() - began_at >= if entered > 0 { RUN } else { PATIENCE } {
+            if env.elapsed() - began_at >= if entered > 0 { run() } else { PATIENCE } {
                 return;
             }
             let reads = round % 3 > 0 && matches!(subject, Subject::RwLock(_));

@@ -236,7 +236,7 @@ fn note<'a>(said: &'a str, exploration: &str) -> &'a str {
 fn shards_are_disjoint_and_their_union_is_the_whole() {
     let divisions =
         [("divided", &[3, 1, 8][..]), ("few", &[3, 1, 8]), ("sample", &[3, 1, 8]), ("gives up", &[3])];
-    for (exploration, divisions) in divisions {
+    for (exploration, divisions) in divisions.into_iter().take(2 + DIVISIONS.get() as usize) {
         let folder = Folder::new(exploration);
         let whole = folder.run(exploration, &[]);
         assert!(whole.has_passed && !whole.traces.is_empty(), "{}", whole.said);
