@@ -36,7 +36,7 @@ pub const PROGRAMS: Bound = Bound {
     variable: "LOCKSTEP_PROGRAMS",
     cases: "random programs, whose traces are compared with brute force",
     short: 75,
-    thorough: 2_000,
+    thorough: 1_500,
 };
 pub const OUTCOMES: Bound = Bound {
     variable: "LOCKSTEP_OUTCOMES",
@@ -90,7 +90,7 @@ pub const MINIMA: Bound = Bound {
     variable: "LOCKSTEP_MINIMA",
     cases: "random failures of two locks, whose trials are shrunk to the minimum",
     short: 1,
-    thorough: 5,
+    thorough: 3,
 };
 
 pub const COUNTED: Bound = Bound {
