@@ -18,7 +18,7 @@ million_keys=1000000
 idle_connections=10000
 compare_and_delete="if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
-cargo build --release --quiet --package lockstep-harness --bin lockstep
+cargo build --release --quiet --bin lockstep
 ulimit -n "$(ulimit -Hn)"
 scratch=$(mktemp -d)
 servers=()

@@ -17,19 +17,19 @@ pub struct Bound {
 pub const SEQUENCES: Bound = Bound {
     variable: "LOCKSTEP_SEQUENCES",
     cases: "random sequences of commands, whose replies are compared with redis-server",
-    short: 4_000,
+    short: 2_000,
     thorough: 20_000,
 };
 pub const LIBRARY_SEQUENCES: Bound = Bound {
     variable: "LOCKSTEP_SEQUENCES",
     cases: "random sequences of calls in scripts, compared in the same way",
-    short: 1_000,
+    short: 500,
     thorough: 3_000,
 };
 pub const STREAMS: Bound = Bound {
     variable: "LOCKSTEP_SEQUENCES",
     cases: "random streams of bytes, compared in the same way",
-    short: 2_000,
+    short: 1_000,
     thorough: 8_000,
 };
 pub const PROGRAMS: Bound = Bound {
@@ -59,7 +59,7 @@ pub const DENSE: Bound = Bound {
 pub const SHRUNK: Bound = Bound {
     variable: "LOCKSTEP_SHRUNK",
     cases: "random failing schedules of each lock, which are shrunk",
-    short: 5,
+    short: 2,
     thorough: 20,
 };
 pub const EXCHANGED: Bound = Bound {
@@ -77,14 +77,32 @@ pub const TRIALS: Bound = Bound {
 pub const SAMPLED: Bound = Bound {
     variable: "LOCKSTEP_SAMPLED",
     cases: "random schedules of each scenario of the Redlock for use",
-    short: 400,
+    short: 200,
     thorough: 2_000,
 };
 pub const STRESSED: Bound = Bound {
     variable: "LOCKSTEP_STRESSED",
     cases: "seconds in which processes take each kind of lock on real servers",
-    short: 2,
+    short: 1,
     thorough: 5,
+};
+pub const KNOWN: Bound = Bound {
+    variable: "LOCKSTEP_KNOWN",
+    cases: "random schedules of the repaired code of each known bug, with late replies and in two rounds",
+    short: 200,
+    thorough: 2_000,
+};
+pub const VERDICTS: Bound = Bound {
+    variable: "LOCKSTEP_VERDICTS",
+    cases: "locks whose verdicts are found by the suite",
+    short: 2,
+    thorough: 6,
+};
+pub const PICTURES: Bound = Bound {
+    variable: "LOCKSTEP_PICTURES",
+    cases: "pictures whose texts are measured in a browser",
+    short: 1,
+    thorough: 4,
 };
 pub const MINIMA: Bound = Bound {
     variable: "LOCKSTEP_MINIMA",
@@ -119,7 +137,7 @@ pub const LEARNINGS: Bound = Bound {
 };
 
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 17] = [
+pub const BOUNDS: [Bound; 20] = [
     SEQUENCES,
     LIBRARY_SEQUENCES,
     STREAMS,
@@ -137,6 +155,9 @@ pub const BOUNDS: [Bound; 17] = [
     DIVISIONS,
     KILLED,
     LEARNINGS,
+    KNOWN,
+    VERDICTS,
+    PICTURES,
 ];
 
 /// A test that only a thorough run has.
@@ -148,10 +169,27 @@ pub const SILENT_SERVER: Long = Long("a replay on a server that never answers");
 pub const SHORTEST: Long = Long("the lengths of the published counterexamples");
 pub const LINTS_OF_LOCKS: Long = Long("the lints of all locks");
 pub const BROKEN_CONNECTIONS: Long = Long("a transaction after every fault that breaks a connection");
+pub const SPINNING: Long = Long("brute force of three clients that try again and again");
+pub const SESSIONS: Long = Long("the commands of the guide's page about a bug");
+pub const REPAIRED: Long = Long("all schedules of the repaired code of known bugs");
+pub const PAGES: Long = Long("the pages of most kept counterexamples");
+pub const LATE_CALLERS: Long =
+    Long("callers and leaders that go on after their leases, beside crashes and lost messages");
 
 /// All long tests, which the program `what_is_left_out` reads.
-pub const LONG: [Long; 6] =
-    [REAL_COUNTEREXAMPLES, REAL_ALGORITHMS, SILENT_SERVER, SHORTEST, LINTS_OF_LOCKS, BROKEN_CONNECTIONS];
+pub const LONG: [Long; 11] = [
+    REAL_COUNTEREXAMPLES,
+    REAL_ALGORITHMS,
+    SILENT_SERVER,
+    SHORTEST,
+    LINTS_OF_LOCKS,
+    BROKEN_CONNECTIONS,
+    SPINNING,
+    SESSIONS,
+    LATE_CALLERS,
+    REPAIRED,
+    PAGES,
+];
 
 impl Long {
     /// Whether this run leaves the test out.

@@ -23,7 +23,7 @@ fn find(mutant: Algorithm, of: &str, from: &str, class: FaultClass, property: Pr
     let original = algorithm(of);
     assert!(original.spec.holds(property, class), "{of} breaks {property} by itself");
     assert!(original.scripts.iter().any(|script| script.contains(from)), "{of} has no {from:?}");
-    let effort = Effort { limit: 2_000, samples: 500, seed: 0 };
+    let effort = Effort { limit: 1_000, samples: 500, seed: 0 };
     let mutant: &Algorithm = Box::leak(Box::new(mutant));
     let verdicts = match check(&mut Runner::new(), mutant, class, effort) {
         Ok(verdicts) => verdicts,

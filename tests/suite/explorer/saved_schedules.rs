@@ -14,7 +14,7 @@ use harness::replay::{MismatchError, Replayed, replay_loosely};
 use harness::{Faults, SavedSchedule, Scenario, replay_saved};
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules");
 
 /// Every saved counterexample by the name of its file.
 pub(crate) fn kept() -> BTreeMap<String, SavedSchedule> {

@@ -385,7 +385,8 @@ fn readers_and_writers_are_told_apart() {
 #[test]
 fn replay_compares_with_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_ex_del.slow.owner-safe.txt");
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/set_nx_ex_del.slow.owner-safe.txt");
     let text = stdout(&["replay", path, "--redis", &server.url()]);
     assert!(
         text.contains("\nOn the server: lease ")

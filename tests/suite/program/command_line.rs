@@ -130,7 +130,8 @@ fn manual_pages_have_what_the_help_has() {
 /// Each message has its cause once, and says what to do.
 #[test]
 fn messages_say_what_to_do() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx_expire.crash.recovers.txt");
+    let saved =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx_expire.crash.recovers.txt");
     let folder = env!("CARGO_TARGET_TMPDIR");
     for (args, cause, remedy) in [
         (

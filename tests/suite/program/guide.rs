@@ -10,10 +10,11 @@ use std::process::Command;
 use harness::lint::LINTS;
 use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
+use crate::bounds::SESSIONS;
 use crate::program::tidy::sources;
 use crate::redis_server;
 
-pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const GUIDE: &str = "tests/guide";
 /// Stands for any real server.
 const URL_OF_REDIS: &str = "redis://localhost:6379/9";
@@ -357,8 +358,12 @@ fn commands_print_what_the_pages_say() {
         redis_server::say_it_is_missing("install redis-tools");
     }
     let redis = borrowed.as_ref().filter(|_| has_cli).map(redis_server::RedisServer::url);
+    let updates = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut stale = Vec::new();
     for page in pages() {
+        if page.path == format!("{GUIDE}/bug.md") && SESSIONS.is_left_out() && !updates {
+            continue;
+        }
         let needs_redis = [URL_OF_REDIS, "$ redis-cli"].iter().any(|text| page.text.contains(text));
         if needs_redis && redis.is_none() {
             eprintln!("{} did not run", page.path);
@@ -368,7 +373,7 @@ fn commands_print_what_the_pages_say() {
         if text == page.text {
             continue;
         }
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
+        if updates {
             fs::write(Path::new(WORKSPACE).join(&page.path), text).unwrap();
         } else {
             stale.push(format!("{}:\n{text}", page.path));

@@ -13,6 +13,7 @@ use harness::{Faults, Record, SavedSchedule, Scenario, exhaustive, replay_saved}
 use serde_json::Value;
 
 use super::cli::{lockstep, stdout};
+use crate::bounds::PAGES;
 use crate::explorer::saved_schedules;
 
 /// A page needs nothing from elsewhere, and names all that happened.
@@ -21,7 +22,8 @@ fn every_counterexample_has_a_page() {
     let mut runner = Runner::new();
     let kept = saved_schedules::kept();
     assert!(!kept.is_empty());
-    for (name, saved) in kept {
+    let every = if PAGES.is_left_out() { 20 } else { 1 };
+    for (name, saved) in kept.into_iter().step_by(every) {
         let scenario = scenario_of(&saved, saved.lease).unwrap();
         let replayed = replay_saved(&mut runner, &scenario, &saved).unwrap();
         let counterexample = replayed.counterexample(&mut runner, &scenario).unwrap().unwrap();
@@ -87,7 +89,7 @@ fn explain_writes_a_page_and_json() {
 
 #[test]
 fn replay_writes_a_page_if_there_is_a_violation() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
     let file = std::env::temp_dir().join(format!("lockstep-replay-{}.html", std::process::id()));
     let path = file.to_str().unwrap();
     stdout(&["replay", saved, "--html", path]);
@@ -106,7 +108,7 @@ fn replay_writes_a_page_if_there_is_a_violation() {
 
 #[test]
 fn a_file_that_is_named_twice_is_an_error() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
     for args in [
         ["explain", "setnx", "--save", "twice", "--svg", "twice"],
         ["explain", "setnx", "--html", "twice", "--svg", "twice"],

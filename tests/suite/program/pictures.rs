@@ -108,7 +108,7 @@ fn a_picture_of_a_small_counterexample() {
     let svg = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
     check(&svg);
-    expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("suite/data/small.svg")].assert_eq(&svg);
+    expect_file![Path::new(env!("CARGO_MANIFEST_DIR")).join("../suite/data/small.svg")].assert_eq(&svg);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_picture_of_a_long_history_is_of_its_end() {
 
 #[test]
 fn explain_and_replay_write_a_picture_if_there_is_a_counterexample() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
     let file = tempfile("explain");
     let path = file.to_str().unwrap();
     for args in [&["explain", "setnx", "--class", "crash"][..], &["replay", saved]] {

@@ -18,7 +18,7 @@ pub(crate) fn check_page(page: &str, name: &str, expected: &str) {
     // Several tests write to the same file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = format!("{}/../{page}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("{path} has no {begin}"));
@@ -32,7 +32,7 @@ pub(crate) fn check_page(page: &str, name: &str, expected: &str) {
 
 #[test]
 fn the_front_page_is_short() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     let lines = std::fs::read_to_string(path).unwrap().lines().count();
     assert!(lines <= 200, "README.md has {lines} lines; reference belongs into the READMEs of the crates");
 }
@@ -111,7 +111,7 @@ fn commands_left_out() {
 /// `.ci/clients` runs these files.
 #[test]
 fn the_examples_in_other_languages_are_those_that_run() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/clients");
     for (name, language) in [("example.py", "python"), ("example.mjs", "js")] {
         let example = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
         check_page("tests/guide/languages.md", name, &format!("```{language}\n{example}```\n"));
@@ -120,15 +120,17 @@ fn the_examples_in_other_languages_are_those_that_run() {
 
 #[test]
 fn the_saved_schedule_is_one_that_is_kept() {
-    let path =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     check_page("tests/guide/replay.md", "saved schedule", &format!("```text\n{text}```\n"));
 }
 
 /// The files for engines of `tests/guide/ci.md`, by their names.
 fn cluster_files() -> Vec<(String, String)> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/guide/ci.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../guide/ci.md")).unwrap();
     let files = page.split("<!-- file: ").skip(1).map(|rest| {
         let (name, rest) = rest.split_once(" -->\n```").unwrap();
         let (_, rest) = rest.split_once('\n').unwrap();
@@ -193,7 +195,7 @@ fn the_script_for_slurm_runs_each_shard() {
 
 #[test]
 fn the_picture_of_the_front_page_is_what_explain_draws() {
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/guide/zinterstore.svg");
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../guide/zinterstore.svg");
     let drawn = concat!(env!("CARGO_TARGET_TMPDIR"), "/zinterstore.svg");
     stdout(&["explain", "fair_semaphore_comment", "--svg", drawn]);
     let drawn = std::fs::read_to_string(drawn).unwrap();

@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The sources that the rules hold for.
-const ROOTS: [&str; 8] = [
+const ROOTS: [&str; 9] = [
     "emulator/src",
     "emulator/tests",
     "locks/src",
     "locks/tests",
     "tests/src",
+    "tests/program/src",
     "tests/suite",
     "tests/benches",
     "fuzz/src",
@@ -27,7 +28,7 @@ const WORDS_MAX: usize = 25;
 const MEASURES: [&str; 4] = ["µs", "ns", "instructions", "% of the time"];
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
 /// The sources, by their paths in the workspace.

@@ -14,7 +14,7 @@ use super::sources;
 
 /// The crates that the rule holds for, by the files of their roots.
 const CRATES: [&str; 4] =
-    ["emulator/src/lib.rs", "locks/src/lib.rs", "tests/src/lib.rs", "tests/src/bin/lockstep/main.rs"];
+    ["emulator/src/lib.rs", "locks/src/lib.rs", "tests/src/lib.rs", "tests/program/src/main.rs"];
 /// Most re-exports between a name and its definition.
 const HOPS_MAX: usize = 8;
 
