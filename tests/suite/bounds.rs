@@ -173,11 +173,14 @@ pub const SPINNING: Long = Long("brute force of three clients that try again and
 pub const SESSIONS: Long = Long("the commands of the guide's page about a bug");
 pub const REPAIRED: Long = Long("all schedules of the repaired code of known bugs");
 pub const PAGES: Long = Long("the pages of most kept counterexamples");
+pub const DIVIDED: Long = Long("checks that are divided, and compared with the whole");
+pub const SLOW_REQUESTS: Long = Long("brute force of most programs whose requests are slow");
+pub const MUTANTS: Long = Long("mutants of locks that wait, renew, or have several servers");
 pub const LATE_CALLERS: Long =
     Long("callers and leaders that go on after their leases, beside crashes and lost messages");
 
 /// All long tests, which the program `what_is_left_out` reads.
-pub const LONG: [Long; 11] = [
+pub const LONG: [Long; 14] = [
     REAL_COUNTEREXAMPLES,
     REAL_ALGORITHMS,
     SILENT_SERVER,
@@ -189,6 +192,9 @@ pub const LONG: [Long; 11] = [
     LATE_CALLERS,
     REPAIRED,
     PAGES,
+    DIVIDED,
+    SLOW_REQUESTS,
+    MUTANTS,
 ];
 
 impl Long {
