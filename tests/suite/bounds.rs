@@ -53,7 +53,7 @@ pub const REPEATS: Bound = Bound {
 pub const DENSE: Bound = Bound {
     variable: "LOCKSTEP_DENSE",
     cases: "random programs of each kind, in which time moves by every millisecond",
-    short: 3,
+    short: 1,
     thorough: 10,
 };
 pub const SHRUNK: Bound = Bound {

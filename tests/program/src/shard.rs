@@ -1,7 +1,7 @@
 //! The shards of the verdict table: which cells a run checks.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use harness::check::properties;
@@ -10,7 +10,7 @@ use locks::registry::{Algorithm, FaultClass, Property};
 
 /// The CPU time of cells, each a line such as `mutex slow 120`, in milliseconds. Only their ratios
 /// matter. `lockstep check --costs` prints them anew.
-static COSTS: LazyLock<HashMap<(&str, &str), u64>> = LazyLock::new(|| {
+static COSTS: LazyLock<BTreeMap<(&str, &str), u64>> = LazyLock::new(|| {
     let cost = |line: &'static str| {
         let mut words = line.split(' ');
         let cell = (words.next()?, words.next()?);
