@@ -24,7 +24,7 @@ const LIVELOCKS_MAX: usize = 16;
 const PATTERNS_AFTER: u64 = 500;
 
 /// The result of an exploration.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Exploration {
     /// How many schedules were run.
     pub schedules: u64,

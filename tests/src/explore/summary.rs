@@ -12,6 +12,13 @@ use crate::shrink::Finding;
 use crate::trace::Reached;
 
 /// One line: what was judged and found, in how many schedules, and what happened in them.
+/// As [`Display`](fmt::Display): `unwrap_err` prints it if a scenario passes that has to fail.
+impl fmt::Debug for Exploration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
+    }
+}
+
 impl fmt::Display for Exploration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Exploration { schedules, blocked, findings, reached, lints, allowances, unloaded, .. } = self;

@@ -217,6 +217,8 @@ fn an_exploration_is_one_line() {
     let scenario = scripted().script(&Script::new(ACQUIRE)).script(&Script::new(RELEASE));
     let line = |scenario: &Scenario| exhaustive(scenario).unwrap().to_string();
     expect!["no violation of exclusive-fact in 5 schedules; reached: contention"].assert_eq(&line(&scenario));
+    // `unwrap_err` prints it if what has to fail passes.
+    assert_eq!(format!("{:?}", exhaustive(&scenario).unwrap()), format!("\n{}", line(&scenario)));
     expect!["no violation of exclusive-fact in 24 schedules; reached: contention, crash"]
         .assert_eq(&line(&scenario.clone().faults(Faults::none().crashes(1))));
     let broken = Scenario::new("broken")
