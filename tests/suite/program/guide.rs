@@ -151,7 +151,8 @@ fn chapters() -> Vec<Page> {
 
 fn pages() -> Vec<Page> {
     let mut pages = chapters();
-    let others = ["README.md", "emulator/README.md", "locks/README.md", "tests/README.md"];
+    let others =
+        ["README.md", "emulator/README.md", "locks/README.md", "tests/README.md", "tests/program/README.md"];
     pages.extend(others.map(Page::open));
     pages
 }
@@ -380,6 +381,22 @@ fn commands_print_what_the_pages_say() {
         }
     }
     assert!(stale.is_empty(), "run once with UPDATE_EXPECT=1, and read what changes:\n{}", stale.join("\n"));
+}
+
+/// To install the program takes minutes, so only the path is looked at.
+#[test]
+fn what_is_to_be_installed_is_the_program() {
+    let mut paths = 0;
+    for page in pages() {
+        for rest in page.text.split("cargo install --locked --path ").skip(1) {
+            let path = rest.split(['`', '\n', ' ']).next().unwrap();
+            let folder = path.rsplit("lockstep/").next().unwrap();
+            let manifest = fs::read_to_string(Path::new(WORKSPACE).join(folder).join("Cargo.toml"));
+            assert!(manifest.unwrap().contains("name = \"lockstep\"\n"), "{}: {path}", page.path);
+            paths += 1;
+        }
+    }
+    assert!(paths > 3, "{paths}");
 }
 
 /// A command inside a sentence runs if it is whole: no word stands for a name.
