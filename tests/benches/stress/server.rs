@@ -141,6 +141,7 @@ impl Server {
     /// The usage of the server when all other clients have disconnected, and it has had time to
     /// give memory back. It then has as many descriptors as at the start.
     pub(crate) fn usage_alone(&self, observer: &mut Client, at_start: Usage) -> Result<Usage> {
+        #[expect(clippy::disallowed_methods, reason = "an allocator gives memory back in real time")]
         std::thread::sleep(RETURN_TIME);
         let mut list = Vec::new();
         let alone = wait_for(GONE_MAX, || {
