@@ -128,7 +128,7 @@ fn shortest_counterexamples() {
 fn verdicts_are_as_stated() {
     let mut runner = Runner::new();
     let names = ["mutex", "setnx", "lua_token", "set_nx_px_cad", "reentrant_hash", "semaphore"];
-    for name in &names[..VERDICTS.get() as usize] {
+    for name in names.iter().take(VERDICTS.get() as usize) {
         for &class in FaultClass::ALL {
             for verdict in check(&mut runner, algorithm(name), class, sampled(100)).unwrap() {
                 assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);

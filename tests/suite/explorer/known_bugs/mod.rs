@@ -80,8 +80,8 @@ async fn run<T: redis::FromRedisValue>(
     send(link, &["EVAL", script, "1", "lock", token]).await
 }
 
-/// Expects that the explorer finds the bug and shows `expected`. The repaired code must pass every
-/// schedule in which replies are prompt, and a sample of those in which they may be late.
+/// Expects that the explorer finds the bug and shows `expected`. The repaired code must pass a
+/// sample of all schedules, and in a thorough run every one in which replies are prompt.
 ///
 /// The repaired code must also pass a sample of two rounds under the faults that it `endures`.
 /// Other faults would cause another known bug, or delays longer than its leases.
