@@ -16,6 +16,11 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules");
 
+/// The path of a saved counterexample, by the name of its file.
+pub(crate) fn path_of(file: &str) -> String {
+    format!("{FOLDER}/{file}")
+}
+
 /// Every saved counterexample by the name of its file.
 pub(crate) fn kept() -> BTreeMap<String, SavedSchedule> {
     let _turn = turn();

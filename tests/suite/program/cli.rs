@@ -6,6 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::explorer::saved_schedules;
 use crate::redis_server;
 
 /// The most time until a program that ends by itself must have ended.
@@ -385,8 +386,7 @@ fn readers_and_writers_are_told_apart() {
 #[test]
 fn replay_compares_with_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
-    let path =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/set_nx_ex_del.slow.owner-safe.txt");
+    let path: &str = &saved_schedules::path_of("set_nx_ex_del.slow.owner-safe.txt");
     let text = stdout(&["replay", path, "--redis", &server.url()]);
     assert!(
         text.contains("\nOn the server: lease ")

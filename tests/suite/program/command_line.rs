@@ -3,6 +3,7 @@
 use harness::fault::FaultKind;
 use locks::registry::{ALGORITHMS, FaultClass, Property};
 
+use crate::explorer::saved_schedules;
 use crate::program::cli::{lockstep, stdout};
 
 /// Everything that `list` lists, by the name of its list.
@@ -130,8 +131,7 @@ fn manual_pages_have_what_the_help_has() {
 /// Each message has its cause once, and says what to do.
 #[test]
 fn messages_say_what_to_do() {
-    let saved =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx_expire.crash.recovers.txt");
+    let saved: &str = &saved_schedules::path_of("setnx_expire.crash.recovers.txt");
     let folder = env!("CARGO_TARGET_TMPDIR");
     for (args, cause, remedy) in [
         (

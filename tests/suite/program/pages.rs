@@ -89,7 +89,7 @@ fn explain_writes_a_page_and_json() {
 
 #[test]
 fn replay_writes_a_page_if_there_is_a_violation() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
+    let saved: &str = &saved_schedules::path_of("setnx.crash.recovers.txt");
     let file = std::env::temp_dir().join(format!("lockstep-replay-{}.html", std::process::id()));
     let path = file.to_str().unwrap();
     stdout(&["replay", saved, "--html", path]);
@@ -108,7 +108,7 @@ fn replay_writes_a_page_if_there_is_a_violation() {
 
 #[test]
 fn a_file_that_is_named_twice_is_an_error() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
+    let saved: &str = &saved_schedules::path_of("setnx.crash.recovers.txt");
     for args in [
         ["explain", "setnx", "--save", "twice", "--svg", "twice"],
         ["explain", "setnx", "--html", "twice", "--svg", "twice"],

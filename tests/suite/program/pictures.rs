@@ -173,7 +173,7 @@ fn a_picture_of_a_long_history_is_of_its_end() {
 
 #[test]
 fn explain_and_replay_write_a_picture_if_there_is_a_counterexample() {
-    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
+    let saved: &str = &saved_schedules::path_of("setnx.crash.recovers.txt");
     let file = tempfile("explain");
     let path = file.to_str().unwrap();
     for args in [&["explain", "setnx", "--class", "crash"][..], &["replay", saved]] {

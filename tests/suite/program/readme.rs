@@ -8,7 +8,9 @@ use emulator::command::GROUPS;
 use harness::fault::FaultKind;
 use locks::registry::ALGORITHMS;
 
+use crate::explorer::saved_schedules;
 use crate::program::cli::stdout;
+use crate::program::guide::WORKSPACE;
 use crate::redis_server;
 
 /// Compares the lines between two marks, which are HTML comments in a page. With `UPDATE_EXPECT`
@@ -18,7 +20,7 @@ pub(crate) fn check_page(page: &str, name: &str, expected: &str) {
     // Several tests write to the same file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{WORKSPACE}/{page}");
     let readme = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("{path} has no {begin}"));
@@ -32,8 +34,7 @@ pub(crate) fn check_page(page: &str, name: &str, expected: &str) {
 
 #[test]
 fn the_front_page_is_short() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let lines = std::fs::read_to_string(path).unwrap().lines().count();
+    let lines = std::fs::read_to_string(format!("{WORKSPACE}/README.md")).unwrap().lines().count();
     assert!(lines <= 200, "README.md has {lines} lines; reference belongs into the READMEs of the crates");
 }
 
@@ -120,10 +121,7 @@ fn the_examples_in_other_languages_are_those_that_run() {
 
 #[test]
 fn the_saved_schedule_is_one_that_is_kept() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt"
-    );
+    let path: &str = &saved_schedules::path_of("set_nx_get_del.slow.exclusive-fact.txt");
     let text = std::fs::read_to_string(path).unwrap();
     check_page("tests/guide/replay.md", "saved schedule", &format!("```text\n{text}```\n"));
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::explorer::saved_schedules;
 use crate::program::terminal::{HOSTILE, is_hidden};
 use crate::redis_server;
 
@@ -116,7 +117,7 @@ fn the_table_fits_80_columns() {
 
 #[test]
 fn a_counterexample_fits_80_columns() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite/data/schedules/setnx.crash.recovers.txt");
+    let path: &str = &saved_schedules::path_of("setnx.crash.recovers.txt");
     for args in [&["explain", "setnx"][..], &["replay", path]] {
         let text = plain(&show(program(args)).0);
         assert!(

@@ -6,6 +6,8 @@ mod modules;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::program::guide::WORKSPACE;
+
 /// The sources that the rules hold for.
 const ROOTS: [&str; 9] = [
     "emulator/src",
@@ -27,10 +29,6 @@ const WORDS_MAX: usize = 25;
 /// A number before one of these is a measurement, which belongs into a commit.
 const MEASURES: [&str; 4] = ["µs", "ns", "instructions", "% of the time"];
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
-}
-
 /// The sources, by their paths in the workspace.
 pub(crate) fn sources() -> Vec<(String, String)> {
     fn visit(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -43,11 +41,11 @@ pub(crate) fn sources() -> Vec<(String, String)> {
             }
         }
     }
-    let workspace = workspace();
+    let workspace = Path::new(WORKSPACE);
     let mut paths = Vec::new();
     ROOTS.iter().for_each(|root| visit(&workspace.join(root), &mut paths));
     paths.sort();
-    let name = |path: &Path| path.strip_prefix(&workspace).unwrap().to_str().unwrap().to_owned();
+    let name = |path: &Path| path.strip_prefix(workspace).unwrap().to_str().unwrap().to_owned();
     paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -209,11 +207,12 @@ fn no_comment_has_a_measurement() {
 
 #[test]
 fn every_oracle_is_in_the_table_and_has_a_lock_that_it_catches() {
-    let page = fs::read_to_string(workspace().join("tests/guide/oracles.md")).unwrap();
-    let read = |file| fs::read_to_string(workspace().join("tests/suite/explorer").join(file)).unwrap();
+    let page = fs::read_to_string(Path::new(WORKSPACE).join("tests/guide/oracles.md")).unwrap();
+    let read =
+        |file| fs::read_to_string(Path::new(WORKSPACE).join("tests/suite/explorer").join(file)).unwrap();
     let suite = ["oracles.rs", "field_oracles.rs"].map(read).concat();
     let mut oracles = Vec::new();
-    for entry in fs::read_dir(workspace().join("tests/src/oracle")).unwrap() {
+    for entry in fs::read_dir(Path::new(WORKSPACE).join("tests/src/oracle")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
         let names = text.lines().filter_map(|line| line.strip_prefix("impl Oracle for "));
         oracles.extend(names.filter_map(|name| name.split(' ').next()).map(str::to_owned));
