@@ -35,7 +35,7 @@ pub const STREAMS: Bound = Bound {
 pub const PROGRAMS: Bound = Bound {
     variable: "LOCKSTEP_PROGRAMS",
     cases: "random programs, whose traces are compared with brute force",
-    short: 75,
+    short: 50,
     thorough: 1_500,
 };
 pub const OUTCOMES: Bound = Bound {
@@ -59,7 +59,7 @@ pub const DENSE: Bound = Bound {
 pub const SHRUNK: Bound = Bound {
     variable: "LOCKSTEP_SHRUNK",
     cases: "random failing schedules of each lock, which are shrunk",
-    short: 2,
+    short: 1,
     thorough: 20,
 };
 pub const EXCHANGED: Bound = Bound {
@@ -169,7 +169,8 @@ pub const SILENT_SERVER: Long = Long("a replay on a server that never answers");
 pub const SHORTEST: Long = Long("the lengths of the published counterexamples");
 pub const LINTS_OF_LOCKS: Long = Long("the lints of all locks");
 pub const BROKEN_CONNECTIONS: Long = Long("a transaction after every fault that breaks a connection");
-pub const SPINNING: Long = Long("brute force of three clients that try again and again");
+pub const SPINNING: Long =
+    Long("brute force of clients that try again and again: three of them, and two that stand still");
 pub const SESSIONS: Long = Long("the commands of the guide's page about a bug");
 pub const REPAIRED: Long = Long("all schedules of the repaired code of known bugs");
 pub const PAGES: Long = Long("the pages of most kept counterexamples");

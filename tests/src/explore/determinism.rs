@@ -250,7 +250,7 @@ mod tests {
     fn large_values_are_not_learned() {
         let scenario = Scenario::new("large").always(Success).actors(3, |client| async move {
             let mut link = client.connection();
-            let value = vec![b'x'; 16 << 20];
+            let value = vec![b'x'; 512 << 10];
             cmd("SET").arg("k").arg(value).exec_async(&mut link).await?;
             Ok(cmd("APPEND").arg("k").arg(client.name()).exec_async(&mut link).await?)
         });
