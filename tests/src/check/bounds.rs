@@ -23,7 +23,8 @@ pub struct Bound {
     /// The largest number of clients.
     pub clients: usize,
     /// Whether replies can be late, and processes stand still
-    /// ([`Scenario::prompt_replies`](crate::Scenario::prompt_replies) is not set).
+    /// (without [`Scenario::prompt_replies`](crate::Scenario::prompt_replies)). Otherwise none is
+    /// late, not even before a client reads its clock.
     pub has_late_replies: bool,
 }
 

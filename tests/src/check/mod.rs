@@ -19,7 +19,7 @@ pub use sizes::{LEASE, Participants, terms};
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_few, explore_random};
 use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
-use crate::scenario::Scenario;
+use crate::scenario::{LateReplies, Scenario};
 use crate::shrink::Finding;
 use crate::sim::Recording;
 use crate::trace::Reached;
@@ -163,8 +163,9 @@ pub fn check(
                 scenarios.push((size, scenario(algorithm, class, size)));
                 scenarios.len() - 1
             });
-            let scenario = scenarios[nth].1.clone().faults(bound.faults);
-            let scenario = if bound.has_late_replies { scenario } else { scenario.prompt_replies() };
+            let mut scenario = scenarios[nth].1.clone().faults(bound.faults);
+            // A bound of its own has them.
+            scenario.late_replies = if bound.has_late_replies { LateReplies::All } else { LateReplies::None };
             let (mut explored, is_whole) = explore_few(runner, &scenario, limit)?;
             if !is_whole {
                 explored.join(explore_random(runner, &scenario, samples, seed)?);

@@ -7,6 +7,7 @@ use super::run::Execution;
 use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, FaultRow, Faults, Target, TargetKind};
 use crate::live::Traffic;
+use crate::scenario::{LateReplies, Scenario};
 use crate::schedule::Step;
 use crate::sim::{ActorState, Gate, Life, Tries, World};
 
@@ -116,7 +117,7 @@ impl Execution<'_> {
             world.actors.iter().filter(|other| other.may_wake).map(|other| other.actor).collect();
         let (now, instants) = (self.sim.world.now, self.sim.instants());
         enabled.extend(instants.iter().map(|&at| Step::Advance(at - now)));
-        for &actor in with_timers.iter().filter(|_| !self.scenario.has_prompt_replies) {
+        for &actor in with_timers.iter().filter(|_| !self.scenario.are_replies_prompt()) {
             let pause = |&at: &Duration| {
                 let amount = (at - now).as_millis() as i64;
                 Step::Fault(Fault { target: Target::Client(actor), kind: FaultKind::Pause, amount })
@@ -140,7 +141,18 @@ impl Execution<'_> {
         let goes_first = enabled.len();
         // Whether the budget of stalls is spent already must not count: an earlier stall would then
         // change which steps of an independent client are possible.
-        let can_reply_late = self.scenario.faults.stalls > 0 && !self.scenario.has_prompt_replies;
+        let Scenario { faults, late_replies, .. } = self.scenario;
+        let can_reply_late = |gate: &Gate| {
+            let readings = &world.actors[gate.actor.0].readings_inside;
+            let is_late = match late_replies {
+                LateReplies::All => true,
+                LateReplies::BeforeReadings => {
+                    gate.brief().is_some_and(|request| readings.contains(&request))
+                }
+                LateReplies::None => false,
+            };
+            is_late && faults.stalls > 0 && !gate.is_one_way()
+        };
         // A request behind one that is still on its way has to wait for that one.
         // A client that tried in vain waits for a change.
         let is_ready = |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !tries_in_vain(gate.actor);
@@ -151,7 +163,7 @@ impl Execution<'_> {
                 continue;
             }
             enabled.insert(place, Step::Run(gate.actor, gate.nth));
-            if can_reply_late && !gate.is_one_way() {
+            if can_reply_late(gate) {
                 enabled.insert(place, Step::Send(gate.actor, gate.nth));
             }
         }

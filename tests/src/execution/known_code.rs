@@ -2,7 +2,7 @@
 //! distinguishes, and whether its tries come to an end.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,8 @@ use crate::sim::{ActorState, Invariant, Judges, SharedList, SimulationConfig};
 pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
-    pub(super) giving_up: Arc<Mutex<Vec<GivingUp>>>,
+    giving_up: Noted,
+    readings_inside: Noted,
     /// Codes of clients, of those that judge the end, and of probes; the place of a code is its
     /// number.
     codes: Arc<Mutex<Vec<Code<Act<()>>>>>,
@@ -28,9 +29,9 @@ pub(crate) struct Timers {
     invariants: Arc<Mutex<Vec<Code<Judges>>>>,
 }
 
-/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
-/// tries.
-type GivingUp = (Act<()>, u64);
+/// What was noted of the codes of clients, each a hash. Clones share it.
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<(Act<()>, u64)>>>);
 
 /// The code of a client, its lease, and how long it waits for a reply.
 type Code<A> = (A, Duration, Option<Duration>);
@@ -44,7 +45,10 @@ const PROBES: CodeId = 1 << 40;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownCode {
     /// The actors that give up tries by themselves, with a hash of these tries.
-    pub(super) gives_up: BTreeSet<(usize, u64)>,
+    gives_up: BTreeSet<(usize, u64)>,
+    /// The actors that read their clocks inside a section, each with its latest request: see
+    /// [`ActorState::readings_inside`].
+    readings_inside: BTreeSet<(usize, u64)>,
     /// The spans that the code distinguishes were searched for.
     pub(super) has_thresholds: bool,
     /// The code does not always do what was learned of it, so everything always runs.
@@ -55,6 +59,7 @@ impl KnownCode {
     /// The knowledge of both.
     pub(crate) fn or(mut self, other: KnownCode) -> KnownCode {
         self.gives_up.extend(other.gives_up);
+        self.readings_inside.extend(other.readings_inside);
         self.has_thresholds |= other.has_thresholds;
         self.is_unlearned |= other.is_unlearned;
         self
@@ -71,20 +76,73 @@ fn number_of<A: ?Sized>(codes: &mut Vec<Code<Arc<A>>>, code: Code<Arc<A>>) -> us
     })
 }
 
+impl Noted {
+    fn known(&self) -> MutexGuard<'_, Vec<(Act<()>, u64)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes this of the code of an actor. Returns whether it is new.
+    fn note(&self, scenario: &Scenario, actor: Actor, hash: u64) -> bool {
+        let is_new = !self.of(scenario).contains(&(actor.0, hash));
+        if is_new {
+            self.known().push((scenario.actors[actor.0].clone(), hash));
+        }
+        is_new
+    }
+
+    /// What is known of the actors of a scenario.
+    fn of(&self, scenario: &Scenario) -> BTreeSet<(usize, u64)> {
+        let known = self.known();
+        let actors = scenario.actors.iter().enumerate().filter(|_| !known.is_empty());
+        let of = |(actor, act)| {
+            let own = known.iter().filter(move |(other, _)| Arc::ptr_eq(other, act));
+            own.map(move |&(_, hash)| (actor, hash))
+        };
+        actors.flat_map(of).collect()
+    }
+}
+
 impl Timers {
     /// The code of this actor repeats commands in vain, but gives up by itself. The hash is that of
     /// its tries.
     pub(crate) fn gives_up(&self, scenario: &Scenario, actor: Actor, hash: u64) {
-        let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        giving_up.push((scenario.actors[actor.0].clone(), hash));
+        self.giving_up.note(scenario, actor, hash);
     }
 
-    /// Notes which actors run such code.
-    pub(super) fn note_giving_up(&self, scenario: &Scenario, actors: &mut SharedList<ActorState>) {
-        let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        for (act, actor) in scenario.actors.iter().zip(actors.iter_mut()).filter(|_| !giving_up.is_empty()) {
-            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
-            actor.gives_up = own.map(|&(_, tries)| tries).collect();
+    /// After the reply to this request, the code of this actor reads its clock inside a section.
+    /// Returns whether that is new.
+    pub(super) fn reads_clock_inside(&self, scenario: &Scenario, actor: Actor, request: u64) -> bool {
+        self.readings_inside.note(scenario, actor, request)
+    }
+
+    /// Tells the actors what is known of their code.
+    pub(super) fn tell(&self, scenario: &Scenario, actors: &mut SharedList<ActorState>) {
+        for (actor, tries) in self.giving_up.of(scenario) {
+            actors[actor].gives_up.push(tries);
+        }
+        for (actor, request) in self.readings_inside.of(scenario) {
+            actors[actor].readings_inside.push(request);
+        }
+    }
+
+    /// The knowledge of the scenario's code that changes its schedules.
+    pub(super) fn known_code(&self, scenario: &Scenario) -> KnownCode {
+        KnownCode {
+            gives_up: self.giving_up.of(scenario),
+            readings_inside: self.readings_inside.of(scenario),
+            has_thresholds: self.thresholds.get(&self.of(scenario).codes).is_some(),
+            is_unlearned: false,
+        }
+    }
+
+    /// Takes over what another process found out of single actors.
+    pub(super) fn know_code(&self, scenario: &Scenario, known: &KnownCode) {
+        let exists = |&&(actor, _): &&(usize, u64)| actor < scenario.actors.len();
+        for &(actor, tries) in known.gives_up.iter().filter(exists) {
+            self.gives_up(scenario, Actor(actor), tries);
+        }
+        for &(actor, request) in known.readings_inside.iter().filter(exists) {
+            self.reads_clock_inside(scenario, Actor(actor), request);
         }
     }
 

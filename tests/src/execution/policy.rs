@@ -42,8 +42,9 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 pub enum Choice {
     /// The step at this index.
     Take(usize),
-    /// A step that need not be among the possible ones: one that moves time by any span, or one
-    /// more try of a client that tried in vain. If it is impossible, nothing happens in it.
+    /// A step that need not be among the possible ones: one that moves time by any span, one more
+    /// try of a client that tried in vain, or a request whose reply is late. If it is impossible,
+    /// nothing happens in it.
     Move(Step),
     /// All other actors are gone, and time passes until this actor acts. Then the execution ends.
     ProbeTimer(Actor),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
@@ -81,6 +81,8 @@ pub struct Executed {
     pub(crate) unknown_timers: Vec<UnknownTimer>,
     /// The clients that tried in vain.
     pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients that read their clocks inside a section, each with its latest request.
+    pub(crate) readings_inside: BTreeSet<(Actor, u64)>,
     /// The clients keep each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands to real servers named and may have written, each with its server.
@@ -364,7 +366,7 @@ impl Runner {
         let code = live.clone().map(|live| live as Arc<dyn Code>);
         let timers = (scenario.faults.stalls > 0).then(|| known.clone());
         let mut sim = Simulation::new(servers, code, config, recording, timers, clients);
-        self.timers.note_giving_up(scenario, &mut sim.world.actors);
+        self.timers.tell(scenario, &mut sim.world.actors);
         let outcome = self.run_simulation(Box::new(sim), live, checkpoints, scenario, policy, mode);
         self.lessons.runtime.end_tasks();
         if mode == Mode::Teaching {
@@ -410,6 +412,7 @@ impl Runner {
             mode,
             unknown_timers: std::mem::take(&mut world.unknown_timers),
             retries: std::mem::take(&mut world.retries),
+            readings_inside: std::mem::take(&mut world.readings_inside),
             livelock: world.livelock.take(),
             named_keys: std::mem::take(&mut world.named_keys),
         };
@@ -418,29 +421,26 @@ impl Runner {
 }
 
 impl Runner {
+    /// Notes the clients that read their clocks inside a section. Returns whether any is new.
+    pub(crate) fn note_readings_inside(
+        &self,
+        scenario: &Scenario,
+        readings: &BTreeSet<(Actor, u64)>,
+    ) -> bool {
+        // Those that judge the end are no actors of the scenario.
+        let actors = readings.iter().filter(|(actor, _)| actor.0 < scenario.actors.len());
+        let is_new = |&&(actor, request): &&_| self.timers.reads_clock_inside(scenario, actor, request);
+        actors.filter(is_new).count() > 0
+    }
+
     /// The knowledge of the scenario's code that changes its schedules.
     pub(crate) fn known_code(&self, scenario: &Scenario) -> KnownCode {
-        let giving_up = self.timers.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let actors = scenario.actors.iter().enumerate();
-        let gives_up = actors.flat_map(|(actor, act)| {
-            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
-            own.map(move |&(_, tries)| (actor, tries))
-        });
-        let codes = self.timers.of(scenario).codes;
-        KnownCode {
-            gives_up: gives_up.collect(),
-            has_thresholds: self.timers.thresholds.get(&codes).is_some(),
-            is_unlearned: false,
-        }
+        self.timers.known_code(scenario)
     }
 
     /// Takes over what another process found out.
     pub(crate) fn know_code(&mut self, scenario: &Scenario, known: &KnownCode) {
-        for &(actor, hash) in &known.gives_up {
-            if actor < scenario.actors.len() {
-                self.timers.gives_up(scenario, Actor(actor), hash);
-            }
-        }
+        self.timers.know_code(scenario, known);
         if known.has_thresholds {
             self.find_thresholds(scenario);
         }

@@ -11,7 +11,7 @@ use super::{determinism, livelock_search, retry_probe, vacuous};
 use crate::execution::{Executed, Mode, Runner};
 use crate::lint::{Allowance, Warning};
 use crate::oracle::Oracle;
-use crate::scenario::Scenario;
+use crate::scenario::{LateReplies, Scenario};
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize};
 use crate::sim::{Retry, Tries};
@@ -85,7 +85,7 @@ impl Exploration {
         executed: &Executed,
     ) -> Result<(), Stop> {
         self.schedules += 1;
-        let Executed { history, mode, retries, livelock, .. } = executed;
+        let Executed { history, mode, retries, readings_inside, livelock, .. } = executed;
         let is_reported = livelock.is_some() || history.failure().is_some();
         if runner.is_due_for_check() || is_reported && *mode != Mode::Real {
             determinism::expect_the_same_again(runner, scenario, executed, self.schedules)?;
@@ -99,6 +99,11 @@ impl Exploration {
                 let problem = Problem::livelock(runner, scenario, &history, &livelock);
                 return Err(self.report(scenario, problem).into());
             }
+        }
+        if scenario.late_replies == LateReplies::BeforeReadings
+            && runner.note_readings_inside(scenario, readings_inside)
+        {
+            return Err(Stop::KnowsMore);
         }
         // The probe is as good for one execution as for another, unless the code differs.
         // A service need not come to its end.

@@ -39,7 +39,7 @@ pub(super) fn judge_all(
         None => {
             let is_overrun_unjudged = exploration.reached.overrun
                 && !scenario.oracles.iter().any(|oracle| oracle.judges_overruns());
-            let are_replies_prompt = scenario.has_prompt_replies && scenario.faults.stalls > 0;
+            let are_replies_prompt = scenario.are_replies_prompt();
             Ok(Exploration { is_overrun_unjudged, are_replies_prompt, ..exploration })
         }
     }

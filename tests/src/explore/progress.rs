@@ -133,7 +133,7 @@ fn advice(scenario: &Scenario) -> String {
             scenario.is_uniform() && !scenario.is_interchangeable,
             "`Scenario::interchangeable`, if names do not matter",
         ),
-        (scenario.faults.stalls > 0 && !scenario.has_prompt_replies, "`Scenario::prompt_replies`"),
+        (scenario.faults.stalls > 0 && !scenario.are_replies_prompt(), "`Scenario::prompt_replies`"),
         (scenario.before.is_none(), "`Scenario::script` for each script"),
         (scenario.actors.len() > 2, "fewer actors"),
         (true, "smaller fault budgets"),

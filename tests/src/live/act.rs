@@ -146,6 +146,18 @@ impl Turn {
             && self.acts.iter().zip(&other.acts).all(|(one, other)| one.is_like(other))
     }
 
+    /// Whether the client, who is inside this many sections, reads its clock inside of one.
+    pub(crate) fn reads_clock_inside(&self, mut sections: usize) -> bool {
+        self.acts.iter().any(|act| {
+            match act {
+                Act::Enter { .. } => sections += 1,
+                Act::Leave { .. } => sections = sections.saturating_sub(1),
+                _ => {}
+            }
+            sections > 0 && matches!(act, Act::ReadTime)
+        })
+    }
+
     /// Whether nothing was done that others can notice.
     pub(crate) fn is_idle(&self) -> bool {
         self.acts.iter().all(|act| act.text().is_none())

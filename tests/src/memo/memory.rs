@@ -27,7 +27,8 @@ pub(crate) enum Timer {
 /// exploration.
 const KNOWN_MAX: usize = 50_000;
 /// If the values in what is known take more bytes than this, nothing more is learned: to run code
-/// again takes less than to remember values of many megabytes. Unit tests reach it with small values.
+/// again takes less than to remember values of many megabytes. Unit tests reach it with small
+/// values.
 const KNOWN_BYTES_MAX: usize = if cfg!(test) { 8 << 20 } else { 256 << 20 };
 
 #[derive(Clone, Default)]

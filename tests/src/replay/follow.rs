@@ -22,13 +22,22 @@ impl Replay {
 
 impl Policy for Replay {
     fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
-        let next = self.steps.find_map(|step| enabled.iter().position(|other| *other == step));
-        next.map_or(Choice::Finish, Choice::Take)
+        self.steps.find_map(|step| choice_of(step, enabled)).unwrap_or(Choice::Finish)
     }
 
     fn tries_in_vain(&self) -> bool {
         true
     }
+}
+
+/// The choice of this step, if it is possible. A reply may be late, too, where the exploration had
+/// prompt replies but for some.
+fn choice_of(step: Step, enabled: &[Step]) -> Option<Choice> {
+    let taken = enabled.iter().position(|other| *other == step).map(Choice::Take);
+    taken.or_else(|| match step {
+        Step::Send(actor, nth) => enabled.contains(&Step::Run(actor, nth)).then_some(Choice::Move(step)),
+        _ => None,
+    })
 }
 
 /// Follows a schedule. Then all actors start that have not started, in the order of their names.
@@ -104,7 +113,7 @@ impl Policy for Follow {
                     };
                     enabled.iter().any(is_like).then_some(Choice::Move(step))
                 }
-                _ => enabled.iter().position(|&other| other == step).map(Choice::Take),
+                _ => choice_of(step, enabled),
             };
             self.taken.push(choice.map(|_| history.steps.len() + 1));
             if let Some(choice) = choice {

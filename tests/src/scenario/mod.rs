@@ -48,6 +48,15 @@ impl Default for Limits {
     }
 }
 
+/// Which replies may be late, if time can move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LateReplies {
+    All,
+    /// Those before a client reads its clock inside a section.
+    BeforeReadings,
+    None,
+}
+
 /// A test: its actors, the faults that may happen, and the oracles that must hold.
 #[derive(Clone)]
 pub struct Scenario {
@@ -72,7 +81,7 @@ pub struct Scenario {
     pub(crate) allowances: Vec<Allowance>,
     pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
-    pub(crate) has_prompt_replies: bool,
+    pub(crate) late_replies: LateReplies,
     pub(crate) limits: Limits,
 }
 
@@ -98,7 +107,7 @@ impl Scenario {
             allowances: Vec::new(),
             must_reach: Reached::default(),
             is_interchangeable: false,
-            has_prompt_replies: false,
+            late_replies: LateReplies::All,
             limits: Limits::default(),
         }
     }
@@ -337,12 +346,13 @@ impl Scenario {
     }
 
     /// Leaves out late replies and processes that stand still: no time passes between a reply and
-    /// its arrival, and clients notice every timer in time.
+    /// its arrival, and clients notice every timer in time. The exception is a client that reads
+    /// its clock inside a section: the reply before may be late.
     ///
     /// With stalls, a command and the arrival of its reply are two steps, so explorations become
     /// larger. This bounds them, and leaves out bugs such as a lease that counts from the reply.
     pub fn prompt_replies(self) -> Scenario {
-        Scenario { has_prompt_replies: true, ..self }
+        Scenario { late_replies: LateReplies::BeforeReadings, ..self }
     }
 
     /// The limits of one execution.
@@ -357,6 +367,11 @@ impl Scenario {
         Scenario { is_interchangeable: true, ..self }
     }
 
+    /// Whether executions would have late replies, but for [`Scenario::prompt_replies`].
+    pub(crate) fn are_replies_prompt(&self) -> bool {
+        self.late_replies != LateReplies::All && self.faults.stalls > 0
+    }
+
     /// Everything that bounds its executions, as a text.
     pub(crate) fn bounds(&self) -> String {
         let Scenario { servers, faults, response_timeout, limits, .. } = self;
@@ -365,7 +380,7 @@ impl Scenario {
         let options = [
             (self.is_uniform(), "equal code"),
             (self.is_interchangeable, "interchangeable"),
-            (self.has_prompt_replies, "prompt replies"),
+            (self.late_replies != LateReplies::All, "prompt replies"),
             (self.before.is_some(), "code before"),
             (self.may_be_fewer, "or fewer"),
             (!self.services.is_empty(), "services"),

@@ -60,6 +60,10 @@ pub(crate) struct ActorState {
     pub(crate) was_ready: bool,
     /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
     pub(crate) gives_up: Vec<u64>,
+    /// Its latest request with a reply, by its [`Gate::brief`].
+    pub(super) latest_request: u64,
+    /// After the replies to these requests it reads its clock inside a section.
+    pub(crate) readings_inside: Vec<u64>,
     /// How often it has entered, extended or left a section.
     pub(crate) stage: u64,
     /// Its commands and their replies since then.
@@ -95,6 +99,8 @@ impl ActorState {
             spawned: self.spawned,
             last_run: self.last_run,
             decided: self.decided,
+            gives_up: std::mem::take(&mut self.gives_up),
+            readings_inside: std::mem::take(&mut self.readings_inside),
             ..ActorState::new(self.actor)
         };
     }
@@ -121,6 +127,8 @@ impl ActorState {
             may_wake: false,
             was_ready: false,
             gives_up: Vec::new(),
+            latest_request: 0,
+            readings_inside: Vec::new(),
             stage: 0,
             exchanges: Arc::default(),
         }

@@ -113,7 +113,7 @@ impl Gate {
     }
 
     /// A hash of the server, the name and the first key of the request.
-    pub(super) fn brief(&self) -> Option<u64> {
+    pub(crate) fn brief(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.brief)
     }
 }

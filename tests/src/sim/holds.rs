@@ -8,6 +8,7 @@ use super::server::{asks, holds};
 use super::world::Grant;
 use super::{ActorState, Recording, Server, Simulation, World};
 use crate::actor::Actor;
+use crate::live::Turn;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
 
 impl Simulation {
@@ -222,6 +223,16 @@ impl World {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
             self.recorder.grants_checked(record);
             self.record(EventKind::Leave { hold: id, actor, section, by });
+        }
+    }
+
+    /// A client is about to do this. If it reads its clock inside a section, its latest request is
+    /// noted.
+    pub(super) fn note_readings_inside(&mut self, actor: Actor, turn: &Turn) {
+        let sections = self.grants.iter().filter(|grant| grant.actor == actor).count();
+        if turn.reads_clock_inside(sections) {
+            let reading = (actor, self.actors[self.idx(actor)].latest_request);
+            self.readings_inside.insert(reading);
         }
     }
 

@@ -203,6 +203,7 @@ impl Simulation {
         }
         let step = if world.recorder.is_in_step() { world.history().steps.len() } else { 0 };
         let idx = world.idx(actor);
+        world.actors[idx].latest_request = request;
         Arc::make_mut(&mut world.actors[idx].exchanges).push(Exchange { request, reply, step, data: None });
         let exchanges = &world.actors[idx].exchanges;
         // A try may end with equal commands, which look like shorter tries.

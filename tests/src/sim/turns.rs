@@ -63,6 +63,7 @@ impl Simulation {
     /// A turn of a client. Returns the local state in which the client took it.
     pub(super) fn perform_turn(&mut self, actor: Actor, turn: &Turn, polls_max: u64) -> Key {
         let key = self.runs_next(actor);
+        self.world.note_readings_inside(actor, turn);
         self.world.record_calls_of(actor);
         if self.world.note_polls(actor, turn.polls, polls_max) {
             turn.acts.iter().for_each(|act| self.perform(actor, act));

@@ -58,6 +58,8 @@ pub(crate) struct World {
     pub(super) looked_at: Duration,
     /// The clients that tried in vain.
     pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients that read their clocks inside a section, each with its latest request.
+    pub(crate) readings_inside: BTreeSet<(Actor, u64)>,
     /// The clients that waited as long as possible while they tried in vain.
     pub(super) waited_in_vain: BTreeSet<Tries>,
     /// The clients keep each other from getting on, as it seems.
