@@ -29,9 +29,11 @@ pub(crate) struct Timers {
     invariants: Arc<Mutex<Vec<Code<Judges>>>>,
 }
 
-/// What was noted of the codes of clients, each a hash. Clones share it.
+/// What was noted of the codes of clients, each with a hash. Clones share it.
 #[derive(Clone, Default)]
-struct Noted(Arc<Mutex<Vec<(Act<()>, u64)>>>);
+struct Noted(Arc<Mutex<Vec<Note>>>);
+
+type Note = (Act<()>, u64);
 
 /// The code of a client, its lease, and how long it waits for a reply.
 type Code<A> = (A, Duration, Option<Duration>);
@@ -77,7 +79,7 @@ fn number_of<A: ?Sized>(codes: &mut Vec<Code<Arc<A>>>, code: Code<Arc<A>>) -> us
 }
 
 impl Noted {
-    fn known(&self) -> MutexGuard<'_, Vec<(Act<()>, u64)>> {
+    fn known(&self) -> MutexGuard<'_, Vec<Note>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -166,7 +166,7 @@ mod tests {
     use crate::Faults;
     use crate::execution::Learning;
     use crate::explore::{Exploration, explore_all};
-    use crate::oracle::{ExclusiveFact, Success};
+    use crate::oracle::{ExclusiveFact, Rate, Success};
 
     fn take(lease_ms: u32) -> Cmd {
         cmd("SET").arg("k").arg("v").arg("NX").arg("PX").arg(lease_ms).to_owned()
@@ -243,6 +243,23 @@ mod tests {
                 Ok(())
             });
         expect_learned(&scenario);
+    }
+
+    /// What probes did for one scenario is repeated for another one with the same code, whose history
+    /// has no times.
+    #[test]
+    fn probes_are_remembered_with_their_times() {
+        let untimed = lock().probe(1, |client| async move {
+            let is_free = take(10_000).query_async(&mut client.connection()).await?;
+            client.did("probe");
+            Ok(is_free)
+        });
+        let timed = untimed.clone().always(Rate::of("probe", 1, Duration::from_secs(1)));
+        let mut runner = Runner::new().learning(Learning::Eager);
+        for scenario in [&timed, &untimed, &timed] {
+            explore_all(&mut runner, scenario).unwrap();
+            assert_eq!(runner.best_mode(scenario), Mode::Learned, "everything is as it was remembered");
+        }
     }
 
     /// Large values are not remembered again and again: from some point on, everything runs.

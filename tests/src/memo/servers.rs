@@ -74,10 +74,12 @@ pub(crate) struct Transition {
     pub(crate) messages: Vec<((Actor, usize), Vec<u8>)>,
 }
 
-/// Everything on which the acts of the probes depend.
+/// Everything on which the history of the probes depends.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BeforeProbes {
     pub(crate) code: CodeId,
+    /// The history has the times of the servers.
+    pub(crate) judges_times: bool,
     pub(crate) wanted: u32,
     /// A lease has passed since the last client ended.
     pub(crate) after: Option<Duration>,

@@ -16,6 +16,7 @@ impl Simulation {
         let is_known = matches!(self.clients, Clients::Learned(_)) && is_plain;
         is_known.then(|| BeforeProbes {
             code: self.config.probe_code,
+            judges_times: self.config.judges_times,
             wanted,
             after,
             at: self.world.now,
