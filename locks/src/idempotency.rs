@@ -26,13 +26,16 @@ use std::ops::Deref;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::Script;
+use redis::{RedisResult, Script};
 
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::Release;
 use crate::request::millis;
+use crate::script::SPAN_MAX;
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::task::{Side, Task, Work, nothing};
 
 const BEGIN: &str = "\
 -- begin
@@ -71,13 +74,11 @@ static SCRIPTS: Scripts = Scripts {
 };
 
 /// Whether there is a record, and its result if the operation is done.
-static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "\
+const LOOK: &str = "\
 -- look
-return {redis.call('EXISTS', KEYS[1]), redis.call('HGET', KEYS[1], 'result')}",
-    )
-});
+return {redis.call('EXISTS', KEYS[1]), redis.call('HGET', KEYS[1], 'result')}";
+
+static LOOK_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(LOOK));
 
 const KIND: Kind<IdempotencyKeys> = Kind {
     protocol: |names, details| Protocol {
@@ -204,7 +205,7 @@ impl IdempotencyKeys {
             if let Some(guard) = lease.try_acquire(&[]).await? {
                 return Ok(Begin::Begun(IdempotencyClaim(guard)));
             }
-            match lease.look(&LOOK).await? {
+            match lease.look(&LOOK_SCRIPT).await? {
                 (true, Some(result)) => return Ok(Begin::Done(result)),
                 (true, None) => return Ok(Begin::InProgress),
                 // The record has ended since: its claim was abandoned, or its time is over.
@@ -265,3 +266,41 @@ impl Deref for IdempotencyClaim {
         &self.0
     }
 }
+
+/// The row of the registry.
+pub(crate) const ALGORITHM: Algorithm = Algorithm {
+    name: "idempotency_keys",
+    spec: &Spec {
+        kind: AlgorithmKind::Once,
+        abilities: &[],
+        guarantees: "an operation runs once per key, and its result is kept",
+        assumes: "that no caller crashes or outlives its lease, and a server that keeps its data",
+        objection: "nobody knows how far a caller came that has crashed, so its operation runs once more",
+        breaks: &[
+            (Property::AtMostOnce, FaultClass::Crash),
+            (Property::AtMostOnce, FaultClass::Slow),
+            (Property::AtMostOnce, FaultClass::Server),
+        ],
+    },
+    scripts: &[BEGIN, RENEW, END, LOOK],
+    open: Open::Task(Task { prepare: nothing, run: |side, work| Box::pin(run(side, work)) }),
+};
+
+async fn run(Side { connection, env, terms }: Side, work: Work<'_>) -> RedisResult<bool> {
+    let keys = IdempotencyKeys::builder(connection, &terms.key).retention(SPAN_MAX).of(env, &terms)?;
+    let claim = match keys.begin(JOB).await {
+        Ok(Begin::Begun(claim)) => claim,
+        // What may have been granted is abandoned.
+        Ok(Begin::InProgress | Begin::Done(_)) | Err(Error::TooLate { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    work.await?;
+    match claim.complete("done").await {
+        // The caller was late, and the result of another stands.
+        Ok(()) | Err(Error::Lost { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The key of the only operation of [`ALGORITHM`].
+const JOB: &str = "1";

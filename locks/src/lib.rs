@@ -156,6 +156,7 @@ mod subscribe;
 mod connection;
 mod lock;
 mod script;
+mod task;
 mod spec;
 mod error;
 mod counters;

@@ -1,10 +1,15 @@
 //! All algorithms by name, for programs that run, list or test them. A program that only uses a
 //! lock does not need this module.
 
+use crate::published::{jobs, limiters};
 pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
-use crate::{multi_lock, mutex, published, redlock, reentrant_mutex, rw_lock, semaphore};
+pub use crate::task::{Doing, Side, Task, Work};
+use crate::{
+    idempotency, multi_lock, mutex, published, rate_limiter, redlock, reentrant_mutex, rw_lock, semaphore,
+};
 
-/// Every algorithm: the published ones in historical order, then the correct ones.
+/// Every algorithm: the locks, then the limiters, then what is done once. The published ones come
+/// before the correct ones.
 pub const ALGORITHMS: &[Algorithm] = &[
     published::exists_set::ALGORITHM,
     published::setnx::ALGORITHM,
@@ -46,4 +51,31 @@ pub const ALGORITHMS: &[Algorithm] = &[
     multi_lock::ALGORITHM_WAITING,
     multi_lock::ALGORITHM_RENEWED,
     redlock::ALGORITHM,
+    limiters::incr_expire::ALGORITHM,
+    limiters::incr_by_window::ALGORITHM,
+    limiters::incr_in_script::ALGORITHM,
+    limiters::zset_log::ALGORITHM,
+    limiters::token_bucket::ALGORITHM,
+    limiters::token_bucket::ALGORITHM_BY_TIME,
+    limiters::leaky_bucket::ALGORITHM,
+    limiters::gcra::ALGORITHM,
+    rate_limiter::ALGORITHM_WINDOW,
+    rate_limiter::ALGORITHM_BUCKET,
+    jobs::popped_queue::ALGORITHM,
+    jobs::delayed_queue::ALGORITHM,
+    jobs::delayed_queue::ALGORITHM_CHECKED,
+    jobs::lmove_queue::ALGORITHM,
+    jobs::stalled_queue::ALGORITHM,
+    jobs::stock::ALGORITHM,
+    jobs::stock::ALGORITHM_IN_SCRIPT,
+    jobs::cache_fill::ALGORITHM,
+    jobs::cache_fill::ALGORITHM_PLACEHOLDER,
+    jobs::idempotency_key::ALGORITHM,
+    jobs::idempotency_key::ALGORITHM_NX,
+    idempotency::ALGORITHM,
 ];
+
+/// The algorithms that are locks.
+pub fn locks() -> impl Iterator<Item = &'static Algorithm> {
+    ALGORITHMS.iter().filter(|algorithm| algorithm.spec.kind.is_lock())
+}

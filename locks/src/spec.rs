@@ -9,6 +9,7 @@ use redis::RedisResult;
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
+use crate::task::Task;
 
 /// A [`Lock`] behind a pointer.
 pub trait DynLock: Send {
@@ -75,15 +76,24 @@ impl Algorithm {
     /// On how many independent servers the algorithm keeps its grants.
     pub fn servers(&self) -> usize {
         match self.open {
-            Open::One(_) => 1,
+            Open::One(_) | Open::Task(_) => 1,
             Open::Many(servers, _) => servers,
         }
     }
 
-    /// Opens one client's side of the algorithm, with a connection to each server.
+    /// What the algorithm does if it is no lock: a limiter, or work that is done once.
+    pub fn task(&self) -> Option<Task> {
+        match self.open {
+            Open::Task(task) => Some(task),
+            Open::One(_) | Open::Many(..) => None,
+        }
+    }
+
+    /// Opens one client's side of a lock, with a connection to each server.
     ///
     /// # Panics
-    /// The number of connections differs from the number of servers.
+    /// The number of connections differs from the number of servers, or the algorithm is a
+    /// [`task`](Algorithm::task).
     pub fn open(&self, connections: Vec<Connection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
         assert_eq!(
             connections.len(),
@@ -97,6 +107,7 @@ impl Algorithm {
                 open(connection, env, terms)
             }
             Open::Many(_, open) => open(connections, env, terms),
+            Open::Task(_) => panic!("{} is no lock", self.name),
         }
     }
 }
@@ -104,6 +115,8 @@ impl Algorithm {
 /// How a client opens an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub enum Open {
+    /// The algorithm is no lock. It runs on one server.
+    Task(Task),
     /// The algorithm runs on one server.
     One(fn(Connection, Env, &Terms) -> Box<dyn DynLock>),
     /// The algorithm runs on this many servers, which are independent of each other.
@@ -153,6 +166,17 @@ pub enum AlgorithmKind {
     Semaphore,
     /// Any number of readers at a time, or one writer.
     ReadWrite,
+    /// A limiter of requests: up to `permits` of them in a window as long as the lease.
+    Limiter,
+    /// Work that is done once: a job, the operation of a request, the sale of an item.
+    Once,
+}
+
+impl AlgorithmKind {
+    /// Whether clients are granted something, and give it back.
+    pub fn is_lock(self) -> bool {
+        matches!(self, AlgorithmKind::Mutex | AlgorithmKind::Semaphore | AlgorithmKind::ReadWrite)
+    }
 }
 
 /// An ability that an algorithm has besides its purpose.
@@ -224,8 +248,8 @@ named! {
         ExclusiveBelief = "exclusive-belief",
         /// No client ends or shortens the unexpired grant of another client.
         OwnerSafe = "owner-safe",
-        /// After a crash or a lost message, fresh clients get the lock, or all permits. They try
-        /// one lease and some grace later.
+        /// After a crash or a lost message, fresh clients get the lock, or all permits. A limiter
+        /// lets one of them through. They try one lease and some grace later.
         Recovers = "recovers",
         /// If all clients have released, nobody crashed and no message was lost, everything is free
         /// at once.
@@ -242,6 +266,14 @@ named! {
         /// A resource that checks fencing tokens never accepts a write with a smaller token than
         /// one before, nor two clients' writes with one token.
         Fenced = "fenced",
+        /// A limiter lets no more requests through than its limit in any span as long as its
+        /// window. The time of a request is that of the server when it decided.
+        Rate = "rate",
+        /// No work that is to be done once is done twice.
+        AtMostOnce = "at-most-once",
+        /// Work that is to be done once is done at the end, when a fresh client has tried, too.
+        /// After a crash, a lost message or a cancellation, one lease and some grace pass before.
+        AtLeastOnce = "at-least-once",
     }
 }
 

@@ -3,8 +3,9 @@
 //! Each doc states how the algorithm breaks. `lockstep explain NAME` shows an execution that breaks
 //! it.
 //!
-//! Most of them share one flaw, which is not repeated there. They keep their grants on one server.
-//! If it restarts without its last write, and that was a release, the released grant is back.
+//! Most of them share one flaw, which is not repeated there. They keep all that they know on one
+//! server. If it restarts without its last write, and that was a release, the released grant is
+//! back. In the same way, a job that was taken is back, and a request was never counted.
 
 pub mod exists_set;
 pub mod setnx;
@@ -29,3 +30,5 @@ pub mod fair_semaphore_posted;
 pub mod fair_semaphore_comment;
 pub mod fair_semaphore_weighted;
 pub mod fair_semaphore_locked;
+pub mod limiters;
+pub mod jobs;

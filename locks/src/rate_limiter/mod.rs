@@ -17,12 +17,14 @@ mod algorithm;
 mod sliding_window;
 mod token_bucket;
 mod builder;
+mod row;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use algorithm::Algorithm;
 pub use builder::RateLimiterBuilder;
+pub(crate) use row::{ALGORITHM_BUCKET, ALGORITHM_WINDOW};
 use tokio::time::sleep;
 
 use crate::connection::Connection;

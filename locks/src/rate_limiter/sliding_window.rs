@@ -38,7 +38,7 @@ const LIMIT_MAX: u32 = 100_000;
 ///
 /// A number in a string has fourteen digits in Lua, and the times have sixteen. Therefore
 /// `string.format` writes them.
-const ACQUIRE: &str = concat!(
+pub(super) const ACQUIRE: &str = concat!(
     "-- acquire\n",
     lua_raise!(),
     "\

@@ -38,7 +38,7 @@ const UNITS_MAX: u64 = 1 << 52;
 /// `ARGV[3]` is the number of units of a permit, `ARGV[4]` that of a full bucket, and `ARGV[5]`
 /// that which flows in each microsecond. `ARGV[6]` is the time in which an empty bucket fills up,
 /// and `ARGV[7]` the same in milliseconds, rounded up.
-const ACQUIRE: &str = concat!(
+pub(super) const ACQUIRE: &str = concat!(
     "-- acquire\n",
     lua_raise!(),
     "\

@@ -1,10 +1,13 @@
 //! Runs the code of every algorithm, unchanged, on the emulator and on a real server. Checks what
 //! an algorithm guarantees when nobody else interferes.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property};
+use locks::registry::{
+    ALGORITHMS, Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property, Side, Task, Work, locks,
+};
 use locks::{Connection, Env, Record, Release, Terms};
 use redis::AsyncCommands as _;
 
@@ -45,7 +48,36 @@ impl Bench<'_> {
     }
 }
 
+/// One client works. Another one finds nothing to do, or is refused, unless that breaks in any
+/// order of commands.
+async fn work(bench: &Bench<'_>, Algorithm { name, spec, .. }: &Algorithm, task: Task) {
+    // No machine is that slow.
+    let terms = Terms { key: "work".into(), lease: Duration::from_secs(3_600), permits: 1 };
+    let side = || Side { connection: (bench.connect)(0), env: bench.env.clone(), terms: terms.clone() };
+    (task.prepare)(side()).await.unwrap();
+    let (first, second) = (AtomicU64::new(0), AtomicU64::new(0));
+    let counted = |times| -> Work<'_> {
+        let mut connection = (bench.connect)(0);
+        Box::pin(async move {
+            AtomicU64::fetch_add(times, 1, Relaxed);
+            connection.incr("effect", 1).await
+        })
+    };
+    assert!((task.run)(side(), counted(&first)).await.unwrap(), "{name}: there is something to do");
+    let has_worked = (task.run)(side(), counted(&second)).await.unwrap();
+    if [Property::Rate, Property::AtMostOnce].iter().all(|&most| spec.holds(most, FaultClass::Order)) {
+        assert!(!has_worked, "{name}: there is nothing more to do");
+    }
+    let (first, second) = (first.load(Relaxed), second.load(Relaxed));
+    assert_eq!((first, second), (1, u64::from(has_worked)), "{name}: it says whether it has worked");
+    let effect: u64 = (bench.connect)(0).get("effect").await.unwrap();
+    assert_eq!(effect, first + second, "{name}");
+}
+
 async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
+    if let Some(task) = algorithm.task() {
+        return work(bench, algorithm, task).await;
+    }
     let name = algorithm.name;
     let (mut a, mut b) = (bench.open(algorithm), bench.open(algorithm));
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
@@ -54,6 +86,7 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
         AlgorithmKind::Mutex | AlgorithmKind::ReadWrite => true,
         // One semaphore grants every attempt. Another ranks clients by name if their clocks agree.
         AlgorithmKind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
+        AlgorithmKind::Limiter | AlgorithmKind::Once => unreachable!("{name} is no lock"),
     };
     if is_exclusive {
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
@@ -102,8 +135,7 @@ async fn converse_reading(bench: &Bench<'_>, algorithm: &Algorithm) {
 /// The front page of the crate says this of the locks for use.
 #[test]
 fn the_front_page_names_what_breaks() {
-    let first = ALGORITHMS.iter().position(|algorithm| algorithm.name == "mutex").unwrap();
-    for algorithm in &ALGORITHMS[first..] {
+    for algorithm in locks().skip_while(|algorithm| algorithm.name != "mutex") {
         for &(property, class) in algorithm.spec.breaks {
             let is_of = |lock| algorithm.name.starts_with(lock);
             let is_named = match (class, property) {
@@ -165,7 +197,7 @@ fn every_algorithm_on_a_real_server() {
 async fn a_lease_that_is_too_short_is_an_error() {
     let terms = Terms { lease: Duration::from_millis(1), ..terms(1) };
     let for_use = ["mutex", "reentrant_mutex", "rw_lock", "semaphore"];
-    for algorithm in ALGORITHMS {
+    for algorithm in locks() {
         let servers = 0..algorithm.servers();
         let connections = servers.map(|_| Connection::new(Emulator::new().connection())).collect();
         let mut lock = algorithm.open(connections, Env::system(), &terms);
@@ -209,7 +241,7 @@ fn wait_for_lease(client: &redis::Client) {
 /// The emulator's time as the client's clock, and names that are numbered in order.
 struct EmulatedTime {
     clock: Clock,
-    names: std::sync::atomic::AtomicU64,
+    names: AtomicU64,
 }
 
 impl locks::Source for EmulatedTime {
@@ -226,7 +258,7 @@ impl locks::Source for EmulatedTime {
     }
 
     fn unique(&self) -> String {
-        format!("{:04}", self.names.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        format!("{:04}", self.names.fetch_add(1, Relaxed))
     }
 }
 

@@ -132,12 +132,12 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     data.map_or(Ok(()), |data| args.drawings.write(&data))
 }
 
-/// Whether the lock itself states a violation, as a sentence.
+/// Whether the algorithm itself states a violation, as a sentence.
 fn stated(algorithm: &Algorithm, verdict: &Verdict) -> &'static str {
     match algorithm.spec.holds(verdict.property, verdict.class) {
-        true => "The lock states that this cannot happen: please report it.",
+        true => "The algorithm states that this cannot happen: please report it.",
         false => {
-            "The lock states this itself: it assumes that this does not happen, or its objection says so."
+            "The algorithm states this itself: it assumes that this does not happen, or its objection says so."
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Kind {
-    /// The locks and semaphores that `check` and `explain` know
+    /// The locks, limiters and queues that `check` and `explain` know
     Algorithms,
     /// The properties that each algorithm is tested for
     Oracles,

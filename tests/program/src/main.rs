@@ -36,8 +36,8 @@ use table::TableFormat;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Tests the guarantees of Redis locks: every order of commands, clock errors and faults, on an
-/// emulator in this process.
+/// Tests the guarantees of Redis locks, limiters and queues: every order of commands, clock errors
+/// and faults, on an emulator in this process.
 #[derive(Parser)]
 #[command(
     name = "lockstep",

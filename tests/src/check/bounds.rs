@@ -108,46 +108,57 @@ pub fn properties(algorithm: &Algorithm, class: FaultClass) -> Vec<Property> {
 /// Whether the property has a meaning for an algorithm in a class.
 fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
     let kind = spec.kind;
+    // A client of a limiter comes twice in every class.
+    if kind == AlgorithmKind::Limiter && class == FaultClass::Rounds {
+        return false;
+    }
     match property {
-        Property::ExclusiveFact => !matches!(kind, AlgorithmKind::Semaphore | AlgorithmKind::ReadWrite),
+        Property::ExclusiveFact => kind == AlgorithmKind::Mutex,
         Property::OverIssue => kind == AlgorithmKind::Semaphore,
         Property::WriterAlone => kind == AlgorithmKind::ReadWrite,
-        Property::ExclusiveBelief | Property::OwnerSafe => true,
+        Property::ExclusiveBelief | Property::OwnerSafe => kind.is_lock(),
         // After any fault of these classes, a grant may stay until its lease ends. Executions
         // without a fault are those of the class `order`.
-        Property::NoLeak => !matches!(class, FaultClass::Crash | FaultClass::Lost | FaultClass::Cancel),
-        Property::Recovers => matches!(
-            class,
-            FaultClass::Crash
-                | FaultClass::Lost
-                | FaultClass::Cancel
-                | FaultClass::Pairs
-                | FaultClass::Rounds
-                | FaultClass::Server
-        ),
+        Property::NoLeak => {
+            kind.is_lock() && !matches!(class, FaultClass::Crash | FaultClass::Lost | FaultClass::Cancel)
+        }
+        Property::Recovers => {
+            kind != AlgorithmKind::Once
+                && matches!(
+                    class,
+                    FaultClass::Crash
+                        | FaultClass::Lost
+                        | FaultClass::Cancel
+                        | FaultClass::Pairs
+                        | FaultClass::Rounds
+                        | FaultClass::Server
+                )
+        }
         Property::NoLostWakeUp => {
             spec.can(Ability::Waits)
                 && !matches!(class, FaultClass::Lost | FaultClass::Cancel | FaultClass::Pairs)
         }
-        Property::Progress => class == FaultClass::Order,
+        Property::Progress => kind.is_lock() && class == FaultClass::Order,
         Property::Unbroken => spec.can(Ability::Reenters),
         Property::Fenced => spec.can(Ability::Fences),
+        Property::Rate => kind == AlgorithmKind::Limiter,
+        Property::AtMostOnce | Property::AtLeastOnce => kind == AlgorithmKind::Once,
     }
 }
 
-/// The events that must happen in some execution with these faults.
-pub(super) fn must_reach(faults: &Faults) -> Reached {
+/// The events that must happen in some execution of such an algorithm with these faults.
+pub(super) fn must_reach(kind: AlgorithmKind, faults: &Faults) -> Reached {
     let is_set = |spans: &[Duration]| spans.iter().any(|span| !span.is_zero());
     let skews = [faults.skew, faults.server_skew, faults.jump];
     Reached {
         contention: false,
-        overrun: faults.stalls > 0,
+        overrun: kind.is_lock() && faults.stalls > 0,
         crash: faults.crashes > 0,
         lost: faults.lost + faults.drops + faults.delays > 0,
         cancel: faults.cancels > 0,
         skew: is_set(&skews) || faults.drift_ppm + faults.server_drift_ppm > 0,
         // If an algorithm has no scripts, it does not matter when a server forgets them. So an
         // exploration has one place for that.
-        server: faults.restarts + faults.reloads > 0 || !faults.server_jump.is_zero(),
+        server: kind.is_lock() && (faults.restarts + faults.reloads > 0 || !faults.server_jump.is_zero()),
     }
 }

@@ -3,6 +3,8 @@
 
 mod sizes;
 mod bounds;
+mod code;
+mod work;
 mod scenario;
 mod membership;
 
@@ -191,11 +193,14 @@ fn judge(
         let meant = explorations.iter().filter(|(part, _)| is_meant(part));
         meant.fold(Reached::default(), |seen, (_, explored)| seen.or(explored.reached))
     };
-    let missing = reached(&|_| true).missing(Reached { contention: true, ..Reached::default() });
+    let contention = algorithm.spec.kind.is_lock();
+    let missing = reached(&|_| true).missing(Reached { contention, ..Reached::default() });
     let missing = missing.or_else(|| {
         // Each bound must take effect.
-        let missing =
-            |bound: Bound| reached(&|part| part.bound == bound).missing(bounds::must_reach(&bound.faults));
+        let missing = |bound: Bound| {
+            reached(&|part| part.bound == bound)
+                .missing(bounds::must_reach(algorithm.spec.kind, &bound.faults))
+        };
         parts.iter().find_map(|part| missing(part.bound))
     });
     let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.is_judged(name));

@@ -8,13 +8,15 @@ use locks::registry::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Pr
 use locks::{Connection, Terms};
 
 use super::bounds::must_reach;
+use super::code::{Code, load_scripts};
+use super::work::{self, JOB, REQUEST};
 use super::{LEASE, Participants, bounds, properties};
 use crate::client::Client;
 use crate::oracle::{
-    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Progress, Recovers,
-    Unbroken, WriterAlone,
+    AtLeastOnce, AtMostOnce, ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OverIssue,
+    OwnerSafe, Progress, Rate, Recovers, Unbroken, WriterAlone,
 };
-use crate::scenario::{Act, ActorError, Scenario, boxed};
+use crate::scenario::{ActorError, Scenario, boxed};
 use crate::trace::Reached;
 
 /// The section that the clients of a scenario enter.
@@ -45,6 +47,7 @@ pub fn scenario_of_lease(
     lease: Duration,
 ) -> Scenario {
     let kind = algorithm.spec.kind;
+    let is_lock = kind.is_lock();
     let code = code(algorithm, class == FaultClass::Rounds, lease, size.permits);
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
     let faults = bounds(class, lease)[0].faults;
@@ -52,11 +55,16 @@ pub fn scenario_of_lease(
         .servers(algorithm.servers())
         .lease(lease)
         .faults(faults)
-        .must_reach(Reached { contention: true, ..must_reach(&faults) });
+        .must_reach(Reached { contention: is_lock, ..must_reach(kind, &faults) });
     for (act, count) in [(code.reads, readers), (code.takes, size.clients - readers)] {
         scenario.actors.extend(std::iter::repeat_n(act, count));
     }
-    (scenario.before, scenario.probe) = (Some(code.before), Some((size.permits, code.probes)));
+    scenario.before = Some(code.before);
+    // A limiter lets one request through at least.
+    let probes = if is_lock { size.permits } else { 1 };
+    scenario.probe = (kind != AlgorithmKind::Once).then_some((probes, code.probes));
+    let may_fail = !matches!(class, FaultClass::Order | FaultClass::Skew | FaultClass::Slow);
+    scenario.finals.extend(code.last.map(|[if_undone, always]| if may_fail { always } else { if_undone }));
     // A lock is free when all have released it, however many there were.
     let scenario = scenario.or_fewer();
     // Some semaphores rank holders by name if their scores are equal. Their clients are not
@@ -78,17 +86,10 @@ pub fn scenario_of_lease(
         Property::Progress => scenario.always(Progress::of(&SECTIONS)),
         Property::Unbroken => scenario.always(Unbroken::of(SECTION)),
         Property::Fenced => scenario.always(Fenced::of(RESOURCE)),
+        Property::Rate => scenario.always(Rate::of(REQUEST, size.permits as usize, lease)),
+        Property::AtMostOnce => scenario.always(AtMostOnce::of(JOB)),
+        Property::AtLeastOnce => scenario.always(AtLeastOnce::of(JOB)),
     })
-}
-
-/// The code of an algorithm in its scenarios.
-#[derive(Clone)]
-struct Code {
-    before: Act<()>,
-    /// A client that reads, of a read-write lock.
-    reads: Act<()>,
-    takes: Act<()>,
-    probes: Act<bool>,
 }
 
 /// The algorithm, whether its clients act in several rounds, their lease, and the permits.
@@ -104,6 +105,9 @@ fn code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permit
 }
 
 fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permits: u32) -> Code {
+    if let Some(task) = algorithm.task() {
+        return work::code(algorithm, task, has_rounds, lease, permits);
+    }
     let terms = Terms { key: "lock".into(), lease, permits };
     let servers = algorithm.servers();
     let open = move |client: &Client| {
@@ -121,16 +125,8 @@ fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, pe
         let mut lock = open(&client);
         async move { Ok(lock.try_acquire().await?) }
     });
-    let before = boxed(move |client: Client| async move {
-        for server in 0..servers {
-            let mut connection = client.connection_to(server);
-            for script in algorithm.scripts {
-                () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
-            }
-        }
-        Ok(())
-    });
-    Code { before, reads, takes, probes }
+    let before = boxed(move |client: Client| async move { Ok(load_scripts(&client, algorithm).await?) });
+    Code { before, reads, takes, probes, last: None }
 }
 
 /// The code of a client in a scenario. If it has rounds, it acquires several times with one lock,

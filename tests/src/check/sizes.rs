@@ -36,9 +36,17 @@ impl Participants {
 }
 
 /// The participants and their lease: `Clients: 2; permits: 1; lease: 10000 ms.` If a lock has no
-/// lease, more sentences say what it counts on.
+/// lease, more sentences say what it counts on. A limiter has a limit and a window.
 pub fn terms(algorithm: &Algorithm, size: Participants, lease: Duration) -> String {
     let lease_ms = lease.as_millis();
+    let Participants { clients, permits, .. } = size;
+    match algorithm.spec.kind {
+        AlgorithmKind::Limiter => {
+            return format!("Clients: {clients}; limit: {permits} in a window of {lease_ms} ms.");
+        }
+        AlgorithmKind::Once => return format!("Clients: {clients}; a client may work for {lease_ms} ms."),
+        AlgorithmKind::Mutex | AlgorithmKind::Semaphore | AlgorithmKind::ReadWrite => {}
+    }
     if !algorithm.spec.can(Ability::Persists) {
         return format!("{size}; lease: {lease_ms} ms.");
     }
@@ -61,7 +69,8 @@ impl fmt::Display for Participants {
 /// [`explore_all`](crate::explore::explore_all) explores smaller numbers of them by itself.
 pub(super) fn sizes(kind: AlgorithmKind, clients: usize) -> impl Iterator<Item = Participants> {
     // With as many permits as clients, there is never contention.
-    let permits_max = if kind == AlgorithmKind::Semaphore { clients as u32 - 1 } else { 1 };
+    let has_permits = matches!(kind, AlgorithmKind::Semaphore | AlgorithmKind::Limiter);
+    let permits_max = if has_permits { clients as u32 - 1 } else { 1 };
     let all = (1..=permits_max)
         .flat_map(move |permits| (2..=clients).flat_map(move |clients| mixes(kind, clients, permits)));
     all.filter(move |size| size.clients == clients || size.is_mixed())

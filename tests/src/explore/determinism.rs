@@ -245,7 +245,7 @@ mod tests {
         expect_learned(&scenario);
     }
 
-    /// What probes did for one scenario is repeated for another one with the same code, whose history
+    /// What probes did for one scenario is repeated for another one with the same code. Its history
     /// has no times.
     #[test]
     fn probes_are_remembered_with_their_times() {

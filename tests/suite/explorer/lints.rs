@@ -9,7 +9,7 @@ use harness::explore::lints;
 use harness::lint::{LINTS, slot};
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLostWakeUp, OwnerSafe, Recovers, WriterAlone};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
-use locks::registry::{ALGORITHMS, Ability, AlgorithmKind, FaultClass};
+use locks::registry::{Ability, AlgorithmKind, FaultClass, locks};
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
@@ -317,9 +317,9 @@ fn locks_for_use_show_no_lint() {
     if LINTS_OF_LOCKS.is_left_out() {
         return;
     }
-    let first = ALGORITHMS.iter().position(|algorithm| algorithm.name == "mutex").unwrap();
+    let first = locks().position(|algorithm| algorithm.name == "mutex").unwrap();
     let mut published = String::new();
-    for (place, algorithm) in ALGORITHMS.iter().enumerate() {
+    for (place, algorithm) in locks().enumerate() {
         let shown = |class| -> Vec<String> {
             let readers = (algorithm.spec.kind == AlgorithmKind::ReadWrite).then_some(1);
             let size = Participants { clients: 2, permits: 1, readers };

@@ -325,7 +325,7 @@ fn readers_and_writers_are_told_apart() {
           objection   the readers share one field, and the reader that acquired last removes it for all of them
 
         writer-alone is violated in the class order. Clients: 3; readers: 2; permits: 1; lease: 10000 ms.
-        The lock states this itself: it assumes that this does not happen, or its objection says so.
+        The algorithm states this itself: it assumes that this does not happen, or its objection says so.
 
         step        time  A B C  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
            1       +0 ms  ● · ·  A: script read lock 1700000000500 10000 → 1

@@ -170,7 +170,7 @@ fn a_process_without_threads_comes_to_its_end() {
 fn explain_says_that_the_lock_states_the_violation() {
     let said = stdout(&["explain", "mutex"]);
     let stated =
-        "The lock states this itself: it assumes that this does not happen, or its objection says so.";
+        "The algorithm states this itself: it assumes that this does not happen, or its objection says so.";
     assert!(said.contains(&format!("lease: 10000 ms.\n{stated}\n")), "{said}");
 }
 
