@@ -104,6 +104,7 @@ pub(crate) fn write_table(
     let missing: usize = sections.iter().map(|section| section.missing).sum();
     let values = context! {
         lease_ms => LEASE.as_millis() as u64, missing, judged => verdicts.len(),
+        stated => verdicts.iter().filter(|verdict| verdict.is_as_stated()).count(),
         classes => Serde(&classes), sections => Serde(&sections),
     };
     // The end of the name says that values are escaped.
@@ -137,6 +138,8 @@ struct Section {
     assumes: &'static str,
     objection: &'static str,
     lines: Vec<Line>,
+    /// The cells of each class as one.
+    merged: Vec<Merged>,
     /// The explorations of each class, by class.
     explorations: Vec<(&'static str, Vec<String>)>,
     /// The number of missing verdicts.
@@ -156,6 +159,13 @@ struct Cell {
     text: String,
     link: Option<String>,
     is_as_stated: bool,
+}
+
+/// The verdicts of a class on all properties.
+#[derive(Serialize)]
+struct Merged {
+    kind: &'static str,
+    text: String,
 }
 
 impl Section {
@@ -181,6 +191,9 @@ impl Section {
             let verdict = own.iter().find(|verdict| verdict.class == class)?;
             Some((class.name(), verdict.parts.iter().map(exploration).collect()))
         });
+        let merged = (0..FaultClass::ALL.len())
+            .map(|class| Merged::of(&lines.iter().map(|line| &line.cells[class]).collect::<Vec<_>>()));
+        let merged = merged.collect();
         let missing = lines.iter().flat_map(|line| &line.cells).filter(|cell| cell.kind == "unknown").count();
         let spec = algorithm.spec;
         Section {
@@ -190,8 +203,26 @@ impl Section {
             objection: spec.objection,
             explorations: explorations.collect(),
             lines,
+            merged,
             missing,
         }
+    }
+}
+
+impl Merged {
+    /// What is not judged must not look like a verdict.
+    fn of(cells: &[&Cell]) -> Merged {
+        let count = |kind| cells.iter().filter(|cell| cell.kind == kind).count();
+        let is_sampled = cells.iter().any(|cell| cell.text.contains('~'));
+        let (kind, text) = match (count("violated"), count("unknown"), count("vacuous"), count("holds")) {
+            (n @ 1.., ..) => ("violated", format!("✗ {n}")),
+            (_, 1.., ..) => ("unknown", "?".into()),
+            (_, _, 1.., _) => ("vacuous", "vacuous".into()),
+            (.., 1..) if is_sampled => ("holds", "✓~".into()),
+            (.., 1..) => ("holds", "✓".into()),
+            _ => ("none", "–".into()),
+        };
+        Merged { kind, text }
     }
 }
 

@@ -8,7 +8,7 @@ mod html;
 #[cfg(feature = "pages")]
 mod svg;
 
-use locks::registry::{ALGORITHMS, Ability};
+use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind};
 use serde::Serialize;
 
 use neighbours::neighbours;
@@ -17,7 +17,7 @@ pub use neighbours::{Alternative, Decisive, Neighbours};
 use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
-use crate::render::story::Entry;
+use crate::render::story::{Entry, Strikes};
 use crate::render::teller::tell;
 use crate::replay::{MismatchError, Replayed, SavedSchedule, Subject, match_scenario};
 use crate::scenario::Scenario;
@@ -49,11 +49,13 @@ pub struct Counterexample {
     pub violation: String,
     /// The names of the clients.
     pub clients: Vec<String>,
-    /// How many servers the clients asked.
+    /// How many servers the clients asked, or a fault has struck.
     pub servers: usize,
-    /// For an algorithm: whether a grant ends by itself. If not, it lasts until its holder releases
-    /// it.
+    /// For a lock of the table: whether a grant ends by itself. If not, it lasts until its holder
+    /// releases it.
     pub has_lease: Option<bool>,
+    /// What bounds the clients, such as `a lease of 10000 ms`.
+    pub bounds: String,
     /// How long a grant lasts, in milliseconds. Properties that need a lease are judged by this
     /// one, even if the lock has none.
     pub lease_ms: u64,
@@ -89,7 +91,11 @@ impl Counterexample {
             Subject::Scenario(name) => (name.clone(), None),
         };
         let of_name = ALGORITHMS.iter().find(|algorithm| class.is_some() && algorithm.name == name);
-        let messages = entries.iter().flat_map(|entry| &entry.messages);
+        let asked = entries.iter().flat_map(|entry| &entry.messages).map(|message| message.server);
+        let struck = entries.iter().filter_map(|entry| match entry.strikes {
+            Some(Strikes::Server(server)) => Some(server),
+            _ => None,
+        });
         let steps = history.steps.iter().take(violation.step).enumerate();
         let faults = steps.filter_map(|(nth, step)| {
             let summary = match step {
@@ -108,8 +114,11 @@ impl Counterexample {
             property: saved.property.clone(),
             violation: violation.what.clone(),
             clients: (0..saved.clients).map(|n| Actor(n).to_string()).collect(),
-            servers: messages.map(|message| message.server + 1).max().unwrap_or(1),
-            has_lease: of_name.map(|algorithm| !algorithm.spec.can(Ability::Persists)),
+            servers: asked.chain(struck).max().map_or(1, |last| last + 1),
+            has_lease: of_name
+                .filter(|algorithm| algorithm.spec.kind.is_lock())
+                .map(|algorithm| !algorithm.spec.can(Ability::Persists)),
+            bounds: bounds(of_name, saved),
             lease_ms: saved.lease.as_millis() as u64,
             faults: faults.collect(),
             explored: None,
@@ -134,6 +143,25 @@ impl Counterexample {
     /// The counterexample as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("it has no maps with other keys than texts")
+    }
+}
+
+/// What bounds the clients of a schedule.
+fn bounds(algorithm: Option<&Algorithm>, saved: &SavedSchedule) -> String {
+    let lease_ms = saved.lease.as_millis();
+    let permits = match saved.subject {
+        Subject::Algorithm { permits, .. } => permits,
+        Subject::Scenario(_) => 1,
+    };
+    match algorithm.map(|algorithm| (algorithm.spec.kind, algorithm.spec.can(Ability::Persists))) {
+        Some((AlgorithmKind::Limiter, _)) => format!("a limit of {permits} in a window of {lease_ms} ms"),
+        Some((AlgorithmKind::Once, _)) => format!("{lease_ms} ms for their work"),
+        Some((AlgorithmKind::Semaphore, _)) => {
+            let permits = if permits == 1 { "a permit".into() } else { format!("{permits} permits") };
+            format!("{permits}, and a lease of {lease_ms} ms")
+        }
+        Some((_, true)) => "no lease: a grant lasts until its holder releases it".into(),
+        _ => format!("a lease of {lease_ms} ms"),
     }
 }
 

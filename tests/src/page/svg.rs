@@ -4,6 +4,7 @@
 //! SVG does not lay out text. So this file gives each line its place, and wraps or cuts what is too
 //! long. The template draws what [`Picture`] has.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -218,7 +219,7 @@ impl Picture {
             width: columns.width,
             height: drawing.y + 2 * MARGIN + LINE,
             violation: (violation, drawing.y - violation),
-            legend: legend(),
+            legend: legend(&view.signs),
             legend_y: drawing.y + MARGIN + LINE / 2,
             lines: drawing.lines,
             times: columns.times,
@@ -268,9 +269,7 @@ impl Drawing<'_> {
             of.faults.iter().map(|FaultInStep { step, summary, .. }| format!("{summary} (step {step})"));
         let faults: Vec<String> = faults.collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join("; ") };
-        let clients = of.clients.join(", ");
-        let lease = if of.has_lease == Some(false) { "none".into() } else { format!("{} ms", of.lease_ms) };
-        let bounds = format!("Clients: {clients}. Lease: {lease}. Faults: {faults}.");
+        let bounds = format!("Clients: {}, with {}. Faults: {faults}.", of.clients.join(", "), of.bounds);
         self.across("faint", &bounds, TEN_COLUMNS);
         if let (1.., Some(first)) = (view.left_out, view.rows.first()) {
             let left_out = format!(
@@ -296,7 +295,7 @@ impl Drawing<'_> {
         for detail in row.details.iter().take(DETAILS_MAX) {
             match detail {
                 DetailRow { change: Some(change), .. } => self.change(change),
-                DetailRow { kind: "remark", text, .. } => self.text("remark", &[("", text)], ["▸ ", "  "]),
+                DetailRow { kind: "remark", text, .. } => self.text("remark", &[("", text)], ["• ", "  "]),
                 DetailRow { text, .. } => self.text("change", &[("", text)], CHANGE),
             }
         }
@@ -309,9 +308,8 @@ impl Drawing<'_> {
             let server = self.columns.lane(arrow.server - 1);
             arrow.kinds.iter().map(move |kind| PlacedArrow::new(kind, actor, server, middle))
         });
-        let kind = ["fault", "outside"].into_iter().find(|kind| row.kinds.contains(kind));
         Act {
-            kind: kind.unwrap_or("client"),
+            kind: row.sign(),
             number: (is_told && !row.kinds.contains(&"same")).then_some(row.step),
             at_ms: row.at_ms,
             is_later,
@@ -404,19 +402,21 @@ fn wrap(pieces: &[Piece<'_>], columns: usize, indents: [&str; 2]) -> Vec<Vec<Par
     lines.iter().map(&mut parts).collect()
 }
 
-/// The signs of the lanes, one beside the other.
-fn legend() -> Vec<Sign> {
+/// The signs that are drawn, one beside the other.
+fn legend(drawn: &BTreeSet<&str>) -> Vec<Sign> {
     let mut x = MARGIN + LINE / 2;
     let sign = |(kind, meaning): (&'static str, &'static str)| {
         let sign = Sign { kind, x, meaning };
         x += 2 * LINE + display_width(meaning) * TEN_COLUMNS / 10;
         sign
     };
-    SIGNS.into_iter().map(sign).collect()
+    SIGNS.into_iter().filter(|(kind, _)| drawn.contains(kind)).map(sign).collect()
 }
 
-const SIGNS: [(&str, &str); 7] = [
+const SIGNS: [(&str, &str); 9] = [
     ("acts", "acts"),
+    ("outside", "time passes"),
+    ("fault", "fault"),
     ("runs", "runs"),
     ("replying", "its reply is late"),
     ("inside", "inside"),

@@ -1,10 +1,14 @@
 //! The parts of a drawn counterexample: lanes, bars, rows and arrows. The page and the picture
 //! place them. A kind is the class by which the styles of both draw a part.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::{Alternative, Counterexample};
-use crate::render::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
+use crate::render::story::{
+    ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender, Strikes,
+};
 
 /// Everything that the page and the picture draw.
 #[derive(Serialize)]
@@ -15,6 +19,8 @@ pub(super) struct View<'a> {
     pub(super) rows: Vec<PageRow<'a>>,
     /// The number of digits of the last step.
     pub(super) digits: usize,
+    /// The kinds of signs that are drawn, for the legend.
+    pub(super) signs: BTreeSet<&'static str>,
     /// The number of acts at the start that have no room.
     pub(super) left_out: usize,
 }
@@ -95,7 +101,11 @@ impl<'a> View<'a> {
         let near = neighbours.iter().flat_map(|near| &near.alternatives);
         let rows = entries.iter().enumerate().map(|(nth, entry)| {
             let is_first = before(nth).is_none_or(|before| before.step != entry.step);
-            let others = near.clone().filter(|other| is_first && other.step == entry.step).collect();
+            let others: Vec<&Alternative> =
+                near.clone().filter(|other| is_first && other.step == entry.step).collect();
+            // That all others fail, too, says nothing of this step.
+            let decides = others.iter().any(|other| other.violation.is_none());
+            let others = if decides { others } else { Vec::new() };
             PageRow::new(entry, before(nth), others, (clients.len(), *servers))
         });
         let mut rows: Vec<PageRow<'_>> = rows.collect();
@@ -103,8 +113,17 @@ impl<'a> View<'a> {
             last.kinds.push("violation");
         }
         let digits = rows.last().map_or(1, |row| row.step.to_string().len());
-        View { digits, bars: bars(entries, clients.len(), lanes.len()), rows, lanes, left_out }
+        let bars = bars(entries, clients.len(), lanes.len());
+        View { digits, signs: signs(&bars, &rows), bars, rows, lanes, left_out }
     }
+}
+
+/// The kinds of signs that are drawn: of bars, of who acts, and of what is lost.
+fn signs(bars: &[Bar], rows: &[PageRow<'_>]) -> BTreeSet<&'static str> {
+    let arrows = rows.iter().flat_map(|row| &row.arrows).flat_map(|arrow| &arrow.kinds);
+    let lost = arrows.filter(|kind| kind.starts_with("lost")).map(|_| "lost");
+    let acts = rows.iter().filter(|row| !row.text.is_empty()).map(PageRow::sign);
+    bars.iter().map(|bar| bar.kind).chain(lost).chain(acts).collect()
 }
 
 /// The bars of all lanes. The first lane is that of time and faults.
@@ -140,7 +159,13 @@ impl<'a> PageRow<'a> {
         others: Vec<&'a Alternative>,
         (clients, servers): (usize, usize),
     ) -> PageRow<'a> {
-        let Entry { step, at_ms, actor, ref text, ref script, .. } = *entry;
+        let Entry { step, at_ms, actor, strikes, ref text, ref script, .. } = *entry;
+        // The first lane is that of time.
+        let lane = match (actor, strikes) {
+            (Some(client), _) | (None, Some(Strikes::Client(client))) => client + 2,
+            (None, Some(Strikes::Server(server))) => clients + server + 2,
+            (None, None) => 1,
+        };
         let is_later = before.is_some_and(|before| before.at_ms != at_ms);
         let kinds = [
             (before.is_some_and(|before| before.step == step), "same"),
@@ -153,7 +178,7 @@ impl<'a> PageRow<'a> {
             step,
             kinds: kinds.collect(),
             at_ms: (is_later || before.is_none()).then_some(at_ms),
-            actor: actor.map_or(1, |actor| actor + 2),
+            actor: lane,
             arrows: arrows(&entry.messages, clients),
             text,
             script,
@@ -164,13 +189,19 @@ impl<'a> PageRow<'a> {
     }
 }
 
+impl PageRow<'_> {
+    /// The sign of who acts, or of what happens.
+    pub(super) fn sign(&self) -> &'static str {
+        let kinds = ["fault", "outside"].into_iter().find(|kind| self.kinds.contains(kind));
+        kinds.unwrap_or("acts")
+    }
+}
+
 /// The verdicts on other steps in words.
 fn what_if(others: &[&Alternative]) -> String {
     let passing = others.iter().filter(|other| other.violation.is_none()).count();
     match (others.len(), passing) {
-        (1, 0) => "1 other step: fails, too".into(),
         (1, _) => "1 other step: passes".into(),
-        (n, 0) => format!("{n} other steps: all fail, too"),
         (n, 1) => format!("{n} other steps: 1 passes"),
         (n, passing) if n == passing => format!("{n} other steps: all pass"),
         (n, passing) => format!("{n} other steps: {passing} pass"),

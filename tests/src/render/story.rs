@@ -14,6 +14,8 @@ pub struct Entry {
     pub actor: Option<usize>,
     /// The act is a fault.
     pub is_fault: bool,
+    /// What a fault strikes that is no act of a client: a clock, or a server.
+    pub strikes: Option<Strikes>,
     /// The act, in words.
     pub text: String,
     /// The commands that the script of this act called, in order.
@@ -27,6 +29,16 @@ pub struct Entry {
     pub replying: Vec<usize>,
     /// Changes of keys, and remarks, in order.
     pub details: Vec<Detail>,
+}
+
+/// The side that a fault strikes, by its number from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strikes {
+    /// The clock of a client.
+    Client(usize),
+    /// A server.
+    Server(usize),
 }
 
 /// The state of a client between its acts.

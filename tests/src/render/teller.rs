@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
+use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender, Strikes};
 use crate::actor::Actor;
-use crate::fault::{Delivery, Description, Fault, Target};
+use crate::fault::{Delivery, Description, Fault, FaultKind, Target};
 use crate::oracle::list;
 use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
@@ -206,9 +206,7 @@ impl<'a> Teller<'a> {
         let before = last.and_then(|(value, expires_ms)| (!has_expired(expires_ms)).then_some(value));
         let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
         self.detail(DetailKind::Change, format!("now{on} {change}"));
-        if let Some(detail) = self.entries.last_mut().and_then(|entry| entry.details.last_mut()) {
-            detail.key = Some(KeyState { server, key, before, value, left_ms });
-        }
+        self.name_key(KeyState { server, key, before, value, left_ms });
     }
 
     /// The act is a request that has run.
@@ -255,10 +253,6 @@ impl<'a> Teller<'a> {
 
     fn fault(&mut self, event: &Event, fault: Fault, request: Option<&Struck>) {
         let actor = fault.target.actor();
-        if let Target::Server(struck) = fault.target {
-            // It may have lost keys, or expired them.
-            self.values.retain(|&(server, _), _| server != struck);
-        }
         let delivery = fault.of_request().map(|fault| fault.delivery);
         let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
             let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };
@@ -279,13 +273,44 @@ impl<'a> Teller<'a> {
                 self.act(event, actor, what);
                 actor.into_iter().for_each(|actor| self.set(actor, ClientState::Gone));
             }
-            Description::Outside(what) => self.act(event, None, what),
+            Description::Outside(what) => {
+                self.act(event, None, what);
+                if let Some(entry) = self.entries.last_mut() {
+                    entry.strikes = strikes(fault.target);
+                }
+                self.lose_keys(fault);
+            }
             Description::Remark(what) => {
                 if delivery == Some(Delivery::Now) {
                     self.lose_last();
                 }
                 self.remark(what);
             }
+        }
+    }
+
+    /// A fault has struck a server. It may have lost keys, or expired them, so no values are known
+    /// any more. A restart without data has lost all keys.
+    fn lose_keys(&mut self, fault: Fault) {
+        let Target::Server(struck) = fault.target else { return };
+        let values = std::mem::take(&mut self.values);
+        let (lost, kept): (BTreeMap<_, _>, _) =
+            values.into_iter().partition(|((server, _), _)| *server == struck);
+        self.values = kept;
+        let at_ms = self.entries.last().map_or(0, |entry| entry.at_ms as i64);
+        for ((server, key), (value, expires_ms)) in lost {
+            if fault.kind == FaultKind::Restart && expires_ms.is_none_or(|expires_ms| at_ms <= expires_ms) {
+                let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
+                self.detail(DetailKind::Change, format!("now{on} {key} is gone"));
+                self.name_key(KeyState { server, key, before: Some(value), value: None, left_ms: None });
+            }
+        }
+    }
+
+    /// The last detail is about this key.
+    fn name_key(&mut self, key: KeyState) {
+        if let Some(detail) = self.entries.last_mut().and_then(|entry| entry.details.last_mut()) {
+            detail.key = Some(key);
         }
     }
 
@@ -329,6 +354,7 @@ impl<'a> Teller<'a> {
             at_ms: at.as_millis() as u64,
             actor: actor.map(|actor| actor.0),
             is_fault: false,
+            strikes: None,
             text,
             script: Vec::new(),
             messages: Vec::new(),
@@ -416,6 +442,15 @@ fn sentence(kind: &EventKind) -> Option<String> {
         | EventKind::Leave { .. }
         | EventKind::RetriesEnded { .. } => return None,
     })
+}
+
+/// The lane that a fault from outside strikes.
+fn strikes(target: Target) -> Option<Strikes> {
+    match target {
+        Target::Client(Actor(client)) => Some(Strikes::Client(client)),
+        Target::Server(server) => Some(Strikes::Server(server)),
+        Target::Connection(..) => None,
+    }
 }
 
 /// The server of a request or of a message.

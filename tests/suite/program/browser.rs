@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::page::Counterexample;
+use harness::render::story::Strikes;
 use harness::replay_saved;
 use serde_json::{Value, json};
 
@@ -122,9 +123,11 @@ fn a_page_says_why_and_what_else_was_possible() {
         "",
         "const others = [...document.querySelectorAll('.others')];
          others.forEach((other) => other.open = true);
-         document.querySelector('dd a[href^=\"#step=\"]').click();
+         document.querySelector('.why a[href^=\"#step=\"]').click();
          return { lines: others.flatMap((other) => [...other.querySelectorAll('li')]).length,
                   broken: document.querySelectorAll('.others li .broken').length,
+                  why: document.querySelector('.why').textContent,
+                  signs: document.querySelector('.legend').textContent.trim().split(/\\s*\\n\\s*/),
                   width: document.documentElement.scrollWidth <= window.innerWidth };",
     );
     let broken = near.alternatives.iter().filter(|other| other.violation.is_some()).count();
@@ -132,6 +135,32 @@ fn a_page_says_why_and_what_else_was_possible() {
     assert_eq!(seen["broken"], broken);
     assert!(broken > 0 && broken < near.alternatives.len());
     assert_eq!(seen["width"], true);
+    assert_eq!(
+        seen["why"].as_str().unwrap().trim(),
+        "Time passes while clients have something to do (step 2), and step 4 comes before step 5. \
+         In the other order of the two, exclusive-fact holds."
+    );
+    let drawn = [
+        "acts",
+        "time passes",
+        "runs",
+        "is inside",
+        "believes to be inside, but its grant has ended",
+        "at the violation",
+    ];
+    assert_eq!(seen["signs"], json!(drawn), "the legend has what is drawn, and nothing else");
+}
+
+/// A fault stands in the lane of what it strikes, with what is lost by it.
+#[test]
+fn a_restart_stands_in_the_lane_of_its_server() {
+    let counterexample = counterexample("setnx.server.exclusive-fact");
+    let restart = counterexample.entries.iter().find(|entry| entry.is_fault).expect("a server restarts");
+    assert_eq!(restart.strikes, Some(Strikes::Server(0)));
+    assert_eq!(restart.details[0].text, "now lock is gone");
+    let page = counterexample.to_html();
+    // After the lanes of time, of A and of B.
+    assert!(page.contains("--c:4\" class=\"outside fault\""), "{page}");
 }
 
 /// Only a part of a long page is laid out, and each step can still be reached. The panel of keys
