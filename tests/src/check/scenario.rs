@@ -34,6 +34,9 @@ const ROUNDS: usize = 2;
 ///
 /// Each client acquires once, and releases if it was granted. At the end, fresh clients try to get
 /// every permit. For a read-write lock, a fresh client tries to write.
+///
+/// Each client of a limiter makes two requests, half a window apart. In other work, each client
+/// looks once whether it is to be done. A fresh client looks at the end, too.
 pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Participants) -> Scenario {
     scenario_of_lease(algorithm, class, size, LEASE)
 }
