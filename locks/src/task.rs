@@ -42,3 +42,11 @@ pub struct Task {
 pub(crate) fn nothing(_: Side) -> Doing<'static, ()> {
     Box::pin(async { Ok(()) })
 }
+
+/// Works if the client may. Returns whether it has.
+pub(crate) async fn work_if(may_work: bool, work: Work<'_>) -> RedisResult<bool> {
+    if may_work {
+        work.await?;
+    }
+    Ok(may_work)
+}

@@ -5,7 +5,7 @@ use redis::RedisResult;
 use super::{RateLimiter, RateLimiterBuilder, sliding_window, token_bucket};
 use crate::lock::Terms;
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work, nothing};
+use crate::task::{Side, Task, Work, nothing, work_if};
 
 /// The row of the sliding window in the registry.
 pub(crate) const ALGORITHM_WINDOW: Algorithm = Algorithm {
@@ -52,9 +52,5 @@ async fn run(
     settings: impl Fn(RateLimiterBuilder) -> RateLimiterBuilder,
 ) -> RedisResult<bool> {
     let limiter = settings(RateLimiter::builder(connection, &terms.key).env(env)).build()?;
-    let may_work = limiter.try_acquire().await?.is_allowed();
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(limiter.try_acquire().await?.is_allowed(), work).await
 }

@@ -15,7 +15,7 @@ use redis::{RedisResult, cmd};
 
 use super::JOB;
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Doing, Side, Task, Work};
+use crate::task::{Doing, Side, Task, Work, work_if};
 
 /// The row of the first algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -73,9 +73,5 @@ async fn run(
     let due: Vec<String> = due.query_async(&mut connection).await?;
     let Some(job) = due.first() else { return Ok(false) };
     let is_removed: bool = cmd("ZREM").arg(key).arg(job).query_async(&mut connection).await?;
-    let may_work = is_removed || !is_checked;
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(is_removed || !is_checked, work).await
 }

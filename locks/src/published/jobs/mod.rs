@@ -9,7 +9,7 @@ pub mod idempotency_key;
 pub mod stock;
 pub mod cache_fill;
 
-use redis::{RedisResult, cmd};
+use redis::cmd;
 
 use crate::task::{Doing, Side};
 
@@ -18,11 +18,8 @@ const JOB: &str = "1";
 
 /// Pushes the job.
 fn push(Side { mut connection, terms, .. }: Side) -> Doing<'static, ()> {
-    Box::pin(async move { push_to(&mut connection, &waiting(&terms.key)).await })
-}
-
-async fn push_to(connection: &mut crate::Connection, list: &str) -> RedisResult<()> {
-    cmd("LPUSH").arg(list).arg(JOB).query_async(connection).await
+    let list = waiting(&terms.key);
+    Box::pin(async move { cmd("LPUSH").arg(list).arg(JOB).query_async(&mut connection).await })
 }
 
 /// The list of jobs that wait.

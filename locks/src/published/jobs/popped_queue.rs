@@ -12,7 +12,7 @@ use redis::{RedisResult, cmd};
 
 use super::{push, waiting};
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work};
+use crate::task::{Side, Task, Work, work_if};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -38,8 +38,5 @@ pub const ALGORITHM: Algorithm = Algorithm {
 async fn run(Side { mut connection, terms, .. }: Side, work: Work<'_>) -> RedisResult<bool> {
     let pop = cmd("RPOP").arg(waiting(&terms.key)).to_owned();
     let job: Option<String> = pop.query_async(&mut connection).await?;
-    if job.is_some() {
-        work.await?;
-    }
-    Ok(job.is_some())
+    work_if(job.is_some(), work).await
 }

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use redis::{RedisResult, Script, cmd};
 
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Doing, Side, Task, Work};
+use crate::task::{Doing, Side, Task, Work, work_if};
 
 /// Takes an item out of the stock `KEYS[1]`, if one is left.
 const TAKE: &str = "\
@@ -85,8 +85,5 @@ async fn run(Side { mut connection, terms, .. }: Side, work: Work<'_>) -> RedisR
 
 async fn run_script(Side { mut connection, terms, .. }: Side, work: Work<'_>) -> RedisResult<bool> {
     let is_taken: bool = TAKE_SCRIPT.key(&terms.key).invoke_async(&mut connection).await?;
-    if is_taken {
-        work.await?;
-    }
-    Ok(is_taken)
+    work_if(is_taken, work).await
 }

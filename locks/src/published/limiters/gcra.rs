@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use redis::{RedisResult, Script};
 
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work, nothing};
+use crate::task::{Side, Task, Work, nothing, work_if};
 
 /// If the time at `KEYS[1]` has come, moves it by `ARGV[1]` milliseconds from now.
 const CELL: &str = "\
@@ -50,9 +50,5 @@ pub const ALGORITHM: Algorithm = Algorithm {
 async fn run(Side { mut connection, terms, .. }: Side, work: Work<'_>) -> RedisResult<bool> {
     let mut cell = CELL_SCRIPT.key(&terms.key);
     cell.arg(terms.lease_ms() / i64::from(terms.permits));
-    let may_work: bool = cell.invoke_async(&mut connection).await?;
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(cell.invoke_async(&mut connection).await?, work).await
 }

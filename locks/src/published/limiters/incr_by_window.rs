@@ -14,7 +14,7 @@
 use redis::RedisResult;
 
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work, nothing};
+use crate::task::{Side, Task, Work, nothing, work_if};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -36,9 +36,5 @@ async fn run(Side { mut connection, env, terms }: Side, work: Work<'_>) -> Redis
     let mut count = redis::pipe();
     count.atomic().incr(&key, 1).expire(&key, 2 * terms.lease_seconds().cast_signed()).ignore();
     let (count,): (u32,) = count.query_async(&mut connection).await?;
-    let may_work = count <= terms.permits;
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(count <= terms.permits, work).await
 }

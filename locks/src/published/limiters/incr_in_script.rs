@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use redis::{RedisResult, Script};
 
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work, nothing};
+use crate::task::{Side, Task, Work, nothing, work_if};
 
 /// Counts a request at `KEYS[1]`, for `ARGV[1]` seconds from the first one.
 const COUNT: &str = "\
@@ -45,9 +45,5 @@ pub const ALGORITHM: Algorithm = Algorithm {
 async fn run(Side { mut connection, terms, .. }: Side, work: Work<'_>) -> RedisResult<bool> {
     let mut count = COUNT_SCRIPT.key(&terms.key);
     let count: u32 = count.arg(terms.lease_seconds()).invoke_async(&mut connection).await?;
-    let may_work = count <= terms.permits;
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(count <= terms.permits, work).await
 }

@@ -12,10 +12,12 @@
 //!
 //! [scripts]: https://gist.github.com/ptarjan/e38f45f2dfe601419ca3af937fff574d
 
+use std::sync::LazyLock;
+
 use redis::{RedisResult, Script};
 
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
-use crate::task::{Side, Task, Work, nothing};
+use crate::task::{Side, Task, Work, nothing, work_if};
 
 /// Takes a token out of the bucket `KEYS[1]`. `ARGV[1]` is the time of a token, in milliseconds.
 /// `now` says what time it is.
@@ -45,6 +47,9 @@ const TAKE: &str = take!("take", "tonumber(ARGV[2])");
 const TAKE_BY_TIME: &str =
     take!("take by time", "redis.call('TIME')\nnow = now[1] * 1000 + math.floor(now[2] / 1000)");
 
+static TAKE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(TAKE));
+static TAKE_BY_TIME_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(TAKE_BY_TIME));
+
 /// The row of the algorithm with the client's clock in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "token_bucket",
@@ -63,7 +68,10 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[TAKE],
-    open: Open::Task(Task { prepare: nothing, run: |side, work| Box::pin(run(TAKE, side, work)) }),
+    open: Open::Task(Task {
+        prepare: nothing,
+        run: |side, work| Box::pin(run(&TAKE_SCRIPT, true, side, work)),
+    }),
 };
 
 /// The row of the algorithm with the server's clock in the registry.
@@ -76,19 +84,22 @@ pub const ALGORITHM_BY_TIME: Algorithm = Algorithm {
         ..*ALGORITHM.spec
     },
     scripts: &[TAKE_BY_TIME],
-    open: Open::Task(Task { prepare: nothing, run: |side, work| Box::pin(run(TAKE_BY_TIME, side, work)) }),
+    open: Open::Task(Task {
+        prepare: nothing,
+        run: |side, work| Box::pin(run(&TAKE_BY_TIME_SCRIPT, false, side, work)),
+    }),
 };
 
-async fn run(script: &str, Side { mut connection, env, terms }: Side, work: Work<'_>) -> RedisResult<bool> {
-    let take = Script::new(script);
-    let mut take = take.key(&terms.key);
+async fn run(
+    script: &Script,
+    reads_clock: bool,
+    Side { mut connection, env, terms }: Side,
+    work: Work<'_>,
+) -> RedisResult<bool> {
+    let mut take = script.key(&terms.key);
     take.arg(terms.lease_ms() / i64::from(terms.permits));
-    if script == TAKE {
+    if reads_clock {
         take.arg(env.now_ms());
     }
-    let may_work: bool = take.invoke_async(&mut connection).await?;
-    if may_work {
-        work.await?;
-    }
-    Ok(may_work)
+    work_if(take.invoke_async(&mut connection).await?, work).await
 }
