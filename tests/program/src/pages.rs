@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::output::write;
 use crate::shard::asked;
+use crate::table::Mark;
 
 /// The page with the table.
 const INDEX: &str = "index.html";
@@ -155,6 +156,9 @@ struct Line {
 
 #[derive(Serialize)]
 struct Cell {
+    /// `None` if the property is not asked.
+    #[serde(skip)]
+    mark: Option<Mark>,
     kind: &'static str,
     text: String,
     link: Option<String>,
@@ -191,9 +195,8 @@ impl Section {
             let verdict = own.iter().find(|verdict| verdict.class == class)?;
             Some((class.name(), verdict.parts.iter().map(exploration).collect()))
         });
-        let merged = (0..FaultClass::ALL.len())
-            .map(|class| Merged::of(&lines.iter().map(|line| &line.cells[class]).collect::<Vec<_>>()));
-        let merged = merged.collect();
+        let classes = 0..FaultClass::ALL.len();
+        let merged = classes.map(|class| Merged::of(lines.iter().map(|line| &line.cells[class]))).collect();
         let missing = lines.iter().flat_map(|line| &line.cells).filter(|cell| cell.kind == "unknown").count();
         let spec = algorithm.spec;
         Section {
@@ -210,19 +213,21 @@ impl Section {
 }
 
 impl Merged {
-    /// What is not judged must not look like a verdict.
-    fn of(cells: &[&Cell]) -> Merged {
-        let count = |kind| cells.iter().filter(|cell| cell.kind == kind).count();
-        let is_sampled = cells.iter().any(|cell| cell.text.contains('~'));
-        let (kind, text) = match (count("violated"), count("unknown"), count("vacuous"), count("holds")) {
-            (n @ 1.., ..) => ("violated", format!("✗ {n}")),
-            (_, 1.., ..) => ("unknown", "?".into()),
-            (_, _, 1.., _) => ("vacuous", "vacuous".into()),
-            (.., 1..) if is_sampled => ("holds", "✓~".into()),
-            (.., 1..) => ("holds", "✓".into()),
-            _ => ("none", "–".into()),
-        };
+    fn of<'a>(cells: impl Iterator<Item = &'a Cell>) -> Merged {
+        let marks: Vec<Mark> = cells.filter_map(|cell| cell.mark).collect();
+        let (kind, text) =
+            Mark::worst(&marks).map_or(("none", "–".into()), |(mark, text)| (kind_of(mark), text));
         Merged { kind, text }
+    }
+}
+
+/// The class by which the style draws a verdict.
+fn kind_of(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Violated => "violated",
+        Mark::Unjudged => "unknown",
+        Mark::Vacuous => "vacuous",
+        Mark::Sampled | Mark::Holds => "holds",
     }
 }
 
@@ -239,21 +244,30 @@ fn exploration(Part { bound, size, schedules, is_sampled, limit }: &Part) -> Str
 impl Cell {
     fn new(verdict: &Verdict) -> Cell {
         let place = format!("#{}.{}", verdict.algorithm.name, verdict.class);
-        let (kind, text, link) = match &verdict.outcome {
-            Outcome::Holds if verdict.is_sampled() => ("holds", format!("✓ ~{}", verdict.schedules), place),
-            Outcome::Holds => ("holds", format!("✓ {}", verdict.schedules), place),
-            Outcome::Vacuous(_) => ("vacuous", "vacuous".into(), place),
+        let (mark, text, link) = match &verdict.outcome {
+            Outcome::Holds if verdict.is_sampled() => {
+                (Mark::Sampled, format!("✓ ~{}", verdict.schedules), place)
+            }
+            Outcome::Holds => (Mark::Holds, format!("✓ {}", verdict.schedules), place),
+            Outcome::Vacuous(_) => (Mark::Vacuous, "vacuous".into(), place),
             Outcome::Violated(finding, _) => {
                 let link = file_name(verdict.algorithm, verdict.class, verdict.property);
-                ("violated", format!("✗ {}", finding.violation.step), link)
+                (Mark::Violated, format!("✗ {}", finding.violation.step), link)
             }
         };
-        Cell { kind, text, link: Some(link), is_as_stated: verdict.is_as_stated() }
+        Cell {
+            mark: Some(mark),
+            kind: kind_of(mark),
+            text,
+            link: Some(link),
+            is_as_stated: verdict.is_as_stated(),
+        }
     }
 
     /// The property is not asked for in the class, or is not judged.
     fn without_verdict(is_asked: bool) -> Cell {
-        let (kind, text) = if is_asked { ("unknown", "?") } else { ("none", "") };
-        Cell { kind, text: text.into(), link: None, is_as_stated: true }
+        let (kind, text) = if is_asked { (kind_of(Mark::Unjudged), "?") } else { ("none", "") };
+        let mark = is_asked.then_some(Mark::Unjudged);
+        Cell { mark, kind, text: text.into(), link: None, is_as_stated: true }
     }
 }

@@ -16,6 +16,8 @@ use crate::output::width;
 use crate::shard::{Question, questions};
 use crate::stop;
 
+pub(crate) use overview::Mark;
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
     Text,

@@ -45,31 +45,47 @@ impl Table {
     }
 }
 
-/// The cells of an algorithm in a fault class as one. What is not judged must not look like a
-/// verdict.
-fn merged(lines: &[Line<'_>], class: usize) -> String {
-    let count =
-        |is_meant: fn(TableCell<'_>) -> bool| lines.iter().filter(|line| is_meant(line.cells[class])).count();
-    let violated = count(|cell| is_found(cell, |found| matches!(found, Found::Violated { .. })));
-    if violated > 0 {
-        return format!("✗ {violated}");
+/// A verdict at a glance. The worst comes first; what is not judged must not look like a verdict.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mark {
+    Violated,
+    Unjudged,
+    Vacuous,
+    Sampled,
+    Holds,
+}
+
+impl Mark {
+    /// The worst of several verdicts, and all of them in a few signs. `None` if there are none.
+    pub(crate) fn worst(marks: &[Mark]) -> Option<(Mark, String)> {
+        let worst = *marks.iter().min()?;
+        let text = match worst {
+            Mark::Violated => format!("✗ {}", marks.iter().filter(|mark| **mark == worst).count()),
+            Mark::Unjudged => "?".into(),
+            Mark::Vacuous => "vacuous".into(),
+            Mark::Sampled => "✓~".into(),
+            Mark::Holds => "✓".into(),
+        };
+        Some((worst, text))
     }
-    if count(|cell| matches!(cell, TableCell::Unjudged)) > 0 {
-        return "?".into();
-    }
-    if count(|cell| is_found(cell, |found| matches!(found, Found::Vacuous))) > 0 {
-        return "vacuous".into();
-    }
-    if count(|cell| matches!(cell, TableCell::Judged(row) if row.sampled)) > 0 {
-        return "✓~".into();
-    }
-    match count(|cell| matches!(cell, TableCell::Judged(_))) {
-        // Nothing is asked, or another shard has all of it.
-        0 => lines[0].cells[class].text(grouped),
-        _ => "✓".into(),
+
+    fn of(cell: TableCell<'_>) -> Option<Mark> {
+        match cell {
+            TableCell::Judged(row) => Some(match row.found {
+                Found::Violated { .. } => Mark::Violated,
+                Found::Vacuous => Mark::Vacuous,
+                Found::Holds if row.sampled => Mark::Sampled,
+                Found::Holds => Mark::Holds,
+            }),
+            TableCell::Unjudged => Some(Mark::Unjudged),
+            TableCell::NotAsked | TableCell::Elsewhere => None,
+        }
     }
 }
 
-fn is_found(cell: TableCell<'_>, is_meant: fn(&Found) -> bool) -> bool {
-    matches!(cell, TableCell::Judged(row) if is_meant(&row.found))
+/// The cells of an algorithm in a fault class as one.
+fn merged(lines: &[Line<'_>], class: usize) -> String {
+    let marks: Vec<Mark> = lines.iter().filter_map(|line| Mark::of(line.cells[class])).collect();
+    // Nothing is asked, or another shard has all of it.
+    Mark::worst(&marks).map_or_else(|| lines[0].cells[class].text(grouped), |(_, text)| text)
 }
