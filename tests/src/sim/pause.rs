@@ -23,12 +23,15 @@ impl Simulation {
 
     fn stand_still(&mut self, actor: Actor, pause: Pause) {
         self.world.recorder.client_ran(actor);
-        let client = self.world.actor(actor);
-        client.pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
-        let has_tasks = client.spawned > 0;
+        self.world.actor(actor).pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
         self.code.iter().for_each(|code| code.pause(actor));
-        if has_tasks {
-            // They run on.
+        self.note_tasks_run_on(actor);
+    }
+
+    /// If a client has tasks, they run on while its code stands still. What it does then differs
+    /// from what it does when its code goes on.
+    fn note_tasks_run_on(&mut self, actor: Actor) {
+        if self.world.actor(actor).spawned > 0 {
             self.tell(actor, &Told::Other);
         }
     }
@@ -45,6 +48,7 @@ impl Simulation {
         let pause = &mut self.world.actor(actor).pause;
         let pause = pause.take_if(|pause| !(pause.awaits_reply && has_request));
         let Some(Pause { is_awake, .. }) = pause else { return false };
+        self.note_tasks_run_on(actor);
         match &self.code {
             Some(code) => code.resume(actor),
             None if is_awake => self.world.wake(actor),
