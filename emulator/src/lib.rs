@@ -125,7 +125,7 @@ mod prepare;
 
 pub use clock::{Clock, DRIFT_PPM, Timestamp};
 pub use connection::Connection;
-pub use direct::DirectConnection;
+pub use direct::{BlockedCommand, DirectConnection};
 pub use emulator::Emulator;
 pub use engine::{DATABASES, Snapshot};
 pub use error::Error;

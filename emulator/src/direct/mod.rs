@@ -3,12 +3,15 @@
 #[cfg(feature = "redis")]
 mod redis_rs;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::client::{CallContext, Client, Closing, Slot};
+use crate::clock::Timestamp;
 use crate::command;
+use crate::engine::{Blocked, Until};
 use crate::footprint::{Access, Footprint};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -31,6 +34,33 @@ pub struct DirectConnection {
     /// The connection of the sync trait, which passes bytes. It is opened at the first use.
     #[cfg(feature = "redis")]
     bytes: Option<Box<crate::connection::Connection>>,
+}
+
+/// A command that waits on a server, in place of its connection. An exploration moves it to another
+/// server in the same state.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct BlockedCommand {
+    blocked: Blocked,
+    ends_at: Option<Timestamp>,
+}
+
+impl BlockedCommand {
+    /// When it ends by itself. `None` if it waits for ever.
+    pub fn ends_at(&self) -> Option<Timestamp> {
+        self.ends_at
+    }
+
+    /// Whether nothing but its keys and its end decide when it ends.
+    pub fn can_move(&self) -> bool {
+        matches!(self.blocked.until, Until::Key { .. } | Until::Deadline)
+    }
+}
+
+impl fmt::Debug for BlockedCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockedCommand").field("ends_at", &self.ends_at).finish_non_exhaustive()
+    }
 }
 
 impl DirectConnection {
@@ -78,6 +108,26 @@ impl DirectConnection {
         // Boxed because few commands wait, and the state of a wait is large.
         let reply = Box::pin(self.until(Client::take_answer)).await;
         self.client(|client| Answer::to(client, reply))
+    }
+
+    /// The command that waits on this connection, if one does.
+    #[doc(hidden)]
+    pub fn blocked(&self) -> Option<BlockedCommand> {
+        let engine = self.shared.engine();
+        let blocked = engine.blocked(self.slot)?.clone();
+        let is_held_back = matches!(blocked.until, Until::Unpaused);
+        let ends_at = if is_held_back { engine.pause_ends_at() } else { blocked.deadline };
+        Some(BlockedCommand { blocked, ends_at })
+    }
+
+    /// Lets a command wait on this connection, which is new.
+    #[doc(hidden)]
+    pub fn block(&self, command: &BlockedCommand) {
+        let mut engine = self.shared.engine();
+        let mut client = engine.clients.take(self.slot);
+        engine.block(&mut client, command.blocked.clone());
+        engine.clients.put_back(client);
+        engine.set_next_wake_up();
     }
 
     /// Returns the next message that is not a reply, such as one of a subscribed channel.

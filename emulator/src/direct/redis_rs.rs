@@ -35,6 +35,17 @@ impl DirectConnection {
         Ok(to_value(reply, protocol))
     }
 
+    /// The reply to the command that waited on this connection. `None` if it still waits.
+    #[doc(hidden)]
+    pub fn take_reply(&self) -> Option<RedisResult<Value>> {
+        let mut engine = self.shared.engine();
+        let client = engine.client(self.slot);
+        if let Some(reply) = client.take_answer() {
+            return Some(Ok(to_value(reply, client.protocol)));
+        }
+        (client.closing != Closing::No).then(|| Err(io::Error::from(io::ErrorKind::BrokenPipe).into()))
+    }
+
     /// Runs a pipeline in one piece, as if its bytes had arrived together, unless one of its
     /// commands has to wait.
     ///

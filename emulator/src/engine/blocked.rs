@@ -35,6 +35,16 @@ impl Engine {
         Some(blocked)
     }
 
+    /// The blocked command of a client.
+    pub(crate) fn blocked(&self, slot: Slot) -> Option<&Blocked> {
+        self.waiting.get(slot)
+    }
+
+    /// The next end of a `CLIENT PAUSE` or a `DEBUG SLEEP`.
+    pub(crate) fn pause_ends_at(&self) -> Option<Timestamp> {
+        self.pause.map(|(until, _)| until).into_iter().chain(self.asleep_until).min()
+    }
+
     /// Ends `CLIENT PAUSE`: the commands that it held back run now.
     pub(crate) fn unpause(self: &mut Box<Self>) {
         self.pause = None;

@@ -318,7 +318,8 @@ impl Engine {
         }
     }
 
-    fn set_next_wake_up(&mut self) {
+    /// Finds out when the next wake-up is.
+    pub(crate) fn set_next_wake_up(&mut self) {
         let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
         let pause = self.pause.map(|(until, _)| until);
         let next_wake_up =

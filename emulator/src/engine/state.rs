@@ -129,6 +129,7 @@ pub struct Waiting {
 }
 
 /// A blocked command.
+#[derive(Clone)]
 pub struct Blocked {
     /// The event that ends the waiting.
     pub until: Until,
@@ -141,6 +142,7 @@ pub struct Blocked {
 }
 
 /// The event for which a command waits.
+#[derive(Clone)]
 pub enum Until {
     /// One of these keys of a database appears, and its value is of the right kind.
     Key {

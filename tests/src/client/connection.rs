@@ -10,7 +10,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::Client;
-use crate::live::{Answer, Blocked, LiveClient, Loss, Pending, Request, RequestKind, Traffic};
+use crate::live::{Answer, LiveClient, Loss, Pending, Request, RequestKind, Traffic};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -74,22 +74,16 @@ impl GatedConnection {
         let brief = request.hash_brief(self.live.link(self.nth).0);
         let mut asked =
             Visit { link: self, request: Some(Pending { request, brief, sent, release: None, task: 0 }) };
+        let in_time = self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await;
+        if in_time.is_none() {
+            self.live.give_up(self.nth);
+        }
+        let mut answer = in_time.unwrap_or(Answer::Waits);
         loop {
-            let answer = match self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await {
-                Some(answer) => answer,
-                None => {
-                    self.live.give_up(self.nth);
-                    poll_fn(|cx| asked.poll_answer(cx)).await
-                }
-            };
             match answer {
                 Answer::Reply(result) => return Ok(result),
                 Answer::Lost(loss) => return Err(loss),
-                Answer::Waits(blocked) => {
-                    let blocked = blocked.lock().expect("one client waits").take();
-                    let result = self.wait_on_server(blocked.expect("the client takes it once")).await;
-                    self.live.unblocked(self.nth, result);
-                }
+                Answer::Waits => answer = poll_fn(|cx| asked.poll_answer(cx)).await,
             }
         }
     }
@@ -112,19 +106,6 @@ impl GatedConnection {
             }
             _ => Some(waiting.await),
         }
-    }
-
-    /// Lets a command wait on its server.
-    async fn wait_on_server(&self, Blocked { mut running, emulator }: Blocked) -> RedisResult<Value> {
-        poll_fn(|cx| {
-            let poll = running.as_mut().poll(cx);
-            // A client that waits on a server has what is due there run.
-            if let Some(emulator) = &emulator {
-                self.live.looked(self.nth, Arc::new(emulator.footprint()));
-            }
-            poll
-        })
-        .await
     }
 }
 

@@ -28,6 +28,7 @@ impl Execution<'_> {
     pub(super) fn quiesce(&mut self) {
         let polls_max = self.scenario.limits.polls;
         self.sim.end_closed_subscriptions();
+        self.sim.end_waits();
         if let Clients::Learned(_) = &self.sim.clients {
             return self.as_far_as_known(|sim| sim.run_learned(polls_max));
         }

@@ -69,10 +69,31 @@ impl Execution<'_> {
         has_fired
     }
 
-    /// Moves time. If it `stops`, at most until a client acts. Returns whether one did.
+    /// Moves time. If it `stops`, at most until a client acts or a command that waits on its server
+    /// times out. Returns whether that happened.
     fn move_time(&mut self, until: Duration, stops: bool) -> bool {
         self.sim.world.record_calls_with_clock_read();
         let before = self.sim.world.activity;
+        loop {
+            let timeout = self.sim.next_timeout().map(|after| self.sim.world.now + after);
+            let stop = timeout.map_or(until, |timeout| timeout.min(until));
+            let has_acted = self.move_clients(stop, stops, before);
+            if stops && has_acted || self.sim.world.now < stop {
+                return has_acted;
+            }
+            if timeout == Some(stop) {
+                self.sim.tick();
+                self.quiesce();
+            }
+            if stop == until || stops && self.sim.world.activity != before {
+                return self.sim.world.activity != before;
+            }
+        }
+    }
+
+    /// Moves time while nothing happens on servers. If it `stops`, at most until the activity is no
+    /// longer what it was `before`. Returns whether it is not.
+    fn move_clients(&mut self, until: Duration, stops: bool, before: u64) -> bool {
         let has_acted = |sim: &Simulation| sim.world.activity != before;
         if let Clients::Learned(_) = &self.sim.clients {
             let stops_at = stops.then_some(before);
@@ -97,6 +118,9 @@ impl Execution<'_> {
     fn advanced(&mut self, before: Duration) {
         self.sim.learn_timers();
         self.sim.tick();
+        if self.sim.end_waits() {
+            self.quiesce();
+        }
         self.sim.world.recorder.time_moved();
         self.sim.advanced(self.sim.world.now - before);
     }

@@ -5,9 +5,7 @@ use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::Footprint;
 use locks::Record;
-use redis::{RedisResult, Value};
 
 use super::{OperationId, Pending, Request, Traffic};
 use crate::actor::Actor;
@@ -82,16 +80,6 @@ pub(crate) enum Act {
     Accept {
         resource: &'static str,
         token: i64,
-    },
-    /// A command that waits on its server looks there.
-    Looked {
-        nth: usize,
-        footprint: Arc<Footprint>,
-    },
-    /// A command no longer waits on its server.
-    Unblocked {
-        nth: usize,
-        result: RedisResult<Value>,
     },
     End(End),
 }
@@ -184,7 +172,7 @@ impl Act {
     pub(crate) fn is_activity(&self) -> bool {
         match self {
             Act::Withdraw { is_request, .. } => *is_request,
-            Act::Ask { .. } | Act::GiveUp { .. } | Act::Unblocked { .. } | Act::End(_) => true,
+            Act::Ask { .. } | Act::GiveUp { .. } | Act::End(_) => true,
             Act::ReadTime
             | Act::DrawName
             | Act::Open { .. }
@@ -199,8 +187,7 @@ impl Act {
             | Act::Did { .. }
             | Act::Call { .. }
             | Act::Return { .. }
-            | Act::Accept { .. }
-            | Act::Looked { .. } => false,
+            | Act::Accept { .. } => false,
         }
     }
 
@@ -240,9 +227,7 @@ impl Act {
             | Act::Close { .. }
             | Act::Withdraw { .. }
             | Act::BeginOperation { .. }
-            | Act::EndOperation { .. }
-            | Act::Looked { .. }
-            | Act::Unblocked { .. } => return None,
+            | Act::EndOperation { .. } => return None,
         })
     }
 }

@@ -1,10 +1,6 @@
 //! The connections of a client, as its code sees them: it asks, and waits for what it is told.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use emulator::Footprint;
-use redis::{RedisResult, Value};
 
 use super::port::{Awaited, Port};
 use super::{Act, Answer, LiveClient, Pending, Request, Traffic};
@@ -87,15 +83,5 @@ impl LiveClient {
     pub(crate) fn delay(&self, nth: usize, request: Request) {
         self.note(Act::Delay { nth, request });
         self.port(nth, |port| port.was_given_up = true);
-    }
-
-    /// A command that waits on its server has looked there.
-    pub(crate) fn looked(&self, nth: usize, footprint: Arc<Footprint>) {
-        self.note(Act::Looked { nth, footprint });
-    }
-
-    /// A command no longer waits on its server.
-    pub(crate) fn unblocked(&self, nth: usize, result: RedisResult<Value>) {
-        self.note(Act::Unblocked { nth, result });
     }
 }

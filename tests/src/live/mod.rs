@@ -38,7 +38,7 @@ pub(crate) use panics::{Collecting, take as take_panics, within};
 pub(crate) use quiescence::Quiescence;
 pub(crate) use request::{Pending, Request, RequestKind, hash_result, value_bytes};
 pub(crate) use runtime::PausedRuntime;
-pub(crate) use told::{Answer, Blocked, Loss, Running, Telling, Told, Traffic};
+pub(crate) use told::{Answer, Loss, Telling, Told, Traffic};
 
 use crate::actor::Actor;
 

@@ -65,7 +65,7 @@ impl Port {
         match std::mem::take(&mut self.inbox) {
             Inbox::Answer(answer) => {
                 // A command that waits on its server is not answered.
-                self.awaits.take_if(|_| !matches!(answer, Answer::Waits(_)));
+                self.awaits.take_if(|_| !matches!(answer, Answer::Waits));
                 Poll::Ready(answer)
             }
             other => self.wait(other, cx),

@@ -2,11 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 use std::io;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use emulator::Emulator;
 use redis::{RedisError, RedisResult, Value};
 
 use super::{OperationId, hash_result, value_bytes};
@@ -85,17 +82,14 @@ pub(crate) enum Traffic {
     Arrivals,
 }
 
-/// A request that is being run. The first poll sends it.
-pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
-
-/// The end of a client's wait for a reply.
+/// The thing that happens to a client that waits for a reply.
 #[derive(Clone)]
 pub(crate) enum Answer {
     Reply(RedisResult<Value>),
     /// No reply will come.
     Lost(Loss),
-    /// The command waits on its server.
-    Waits(Arc<Mutex<Option<Blocked>>>),
+    /// The command waits on its server. The client no longer minds how long it takes.
+    Waits,
 }
 
 impl Hash for Answer {
@@ -103,7 +97,7 @@ impl Hash for Answer {
         match self {
             Answer::Reply(result) => hash_result(result).hash(hasher),
             Answer::Lost(loss) => loss.hash(hasher),
-            Answer::Waits(_) => {}
+            Answer::Waits => "waits".hash(hasher),
         }
     }
 }
@@ -130,11 +124,4 @@ impl From<Loss> for RedisError {
         };
         io::Error::from(kind).into()
     }
-}
-
-/// A command that waits on its server.
-pub(crate) struct Blocked {
-    pub(crate) running: Running,
-    /// `None` on a real server.
-    pub(crate) emulator: Option<Emulator>,
 }

@@ -5,9 +5,9 @@
 //!
 //! - A client is a machine whose state is all that it was told. It answers with its next turn, and
 //!   with the time at which its next timer fires (`memory.rs`).
-//! - A server is a machine whose state is its data and its subscribers. It is given a request, and
-//!   the time that its clock shows. It answers with a reply, a footprint, messages and its next
-//!   state (`servers.rs`).
+//! - A server is a machine whose state is its data, its subscribers and the commands that wait
+//!   there. It is given a request, and the time that its clock shows. It answers with a reply, a
+//!   footprint, messages, replies to commands that waited, and its next state (`servers.rs`).
 //! - Fresh clients that probe at the end of an execution are one machine with the servers.
 //!
 //! Each answer is kept in a table (`Memo`), and all tables together are the memory of a runner
@@ -28,6 +28,7 @@ mod memory;
 pub(crate) use codes::{CodeId, Key, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 pub(crate) use memory::{Difference, Memory, Timer};
 pub(crate) use servers::{
-    BeforeJudgement, BeforeProbes, Judgement, Probes, ServerState, Subscriber, Touches, Transition,
+    BeforeJudgement, BeforeProbes, Judgement, Probes, Reply, ServerState, Subscriber, Touches, Transition,
+    Waiter,
 };
 use table::Memo;

@@ -1,12 +1,13 @@
 //! The states of servers, and how they follow from one another.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Emulator, Footprint, Snapshot, Timestamp};
+use emulator::{BlockedCommand, Emulator, Footprint, Snapshot, Timestamp};
 use foldhash::quality::FixedState;
 use indexmap::IndexSet;
-use redis::Value;
+use redis::{RedisResult, Value};
 
 use super::{CodeId, Memo};
 use crate::actor::Actor;
@@ -19,12 +20,14 @@ const PROBES_MAX: usize = 5_000;
 /// Most judgements of invariants that are remembered, in the same way.
 const JUDGEMENTS_MAX: usize = 50_000;
 
-/// Identifies a state of a server: its data, and its subscribers.
+/// Identifies a state of a server: its data, its subscribers, and the commands that wait there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ServerState {
     snapshot: usize,
     /// `None` if there are none.
     subscribers: Option<usize>,
+    /// `None` if there are none.
+    waiters: Option<usize>,
 }
 
 impl ServerState {
@@ -33,14 +36,45 @@ impl ServerState {
         self.snapshot == other.snapshot
     }
 
-    /// This data, and the subscribers of the other state.
-    pub(crate) fn with_subscribers_of(self, other: ServerState) -> ServerState {
-        ServerState { subscribers: other.subscribers, ..self }
+    /// The data of the other state, and the clients of this one.
+    pub(crate) fn with_data_of(self, other: ServerState) -> ServerState {
+        ServerState { snapshot: other.snapshot, ..self }
     }
 }
 
 /// A subscriber: its actor, the number of its connection among those of the actor, and its channel.
 pub(crate) type Subscriber = (Actor, usize, String);
+
+/// A command that waits on a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) actor: Actor,
+    /// The number of its connection among those of the actor.
+    pub(crate) nth: usize,
+    /// The hash of the request.
+    pub(crate) request: u64,
+    pub(crate) command: BlockedCommand,
+}
+
+impl Waiter {
+    fn key(&self) -> (Actor, usize, u64, Option<Timestamp>) {
+        (self.actor, self.nth, self.request, self.command.ends_at())
+    }
+}
+
+impl PartialEq for Waiter {
+    fn eq(&self, other: &Waiter) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Waiter {}
+
+impl Hash for Waiter {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.key().hash(hasher);
+    }
+}
 
 /// The states of servers, and how they follow from one another.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +86,8 @@ pub(crate) struct KnownServers {
     places: Memo<u64, usize>,
     /// The subscribers of a server, in the order in which they subscribed.
     subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
+    /// The commands that wait on a server, in the order in which they arrived.
+    waiters: IndexSet<Arc<[Waiter]>, FixedState>,
     touches: Memo<String, Arc<Touches>>,
     transitions: Memo<Deed, Arc<Transition>>,
     /// About how many bytes the values in snapshots, replies and messages take.
@@ -64,14 +100,24 @@ pub(crate) struct KnownServers {
 /// does.
 type Deed = (ServerState, Timestamp, u64);
 
+/// The reply of a server.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Now(Value),
+    /// The command waits.
+    Later(BlockedCommand),
+}
+
 /// The answer of a server.
 #[derive(Debug)]
 pub(crate) struct Transition {
-    pub(crate) reply: Value,
+    pub(crate) reply: Reply,
     pub(crate) footprint: Arc<Footprint>,
     pub(crate) next: ServerState,
     /// The messages that it sent, in order.
     pub(crate) messages: Vec<((Actor, usize), Vec<u8>)>,
+    /// The replies to commands that waited, in the order in which they arrived.
+    pub(crate) served: Vec<((Actor, usize), RedisResult<Value>)>,
 }
 
 /// Everything on which the history of the probes depends.
@@ -135,7 +181,7 @@ impl Touches {
 }
 
 impl KnownServers {
-    /// The state of a server without subscribers that has this complete snapshot, with its digest.
+    /// The state of a server without clients that has this complete snapshot, with its digest.
     pub(crate) fn state_of(&mut self, digest: u64, snapshot: &Arc<Snapshot>) -> ServerState {
         let KnownServers { places, snapshots, value_bytes, .. } = self;
         let place = *places.get_or_learn(digest, |_| {
@@ -144,7 +190,7 @@ impl KnownServers {
             snapshots.len() - 1
         });
         debug_assert_eq!(snapshots[place].data_bytes(), snapshot.data_bytes(), "two snapshots, one digest");
-        ServerState { snapshot: place, subscribers: None }
+        ServerState { snapshot: place, subscribers: None, waiters: None }
     }
 
     /// The state of a server that holds nothing.
@@ -178,6 +224,18 @@ impl KnownServers {
         state.subscribers = place;
     }
 
+    /// The commands that wait on a server in this state.
+    pub(crate) fn waiters(&self, state: ServerState) -> &[Waiter] {
+        state.waiters.map_or(&[], |place| &self.waiters[place])
+    }
+
+    /// Changes the commands that wait on a server in this state.
+    pub(crate) fn change_waiters(&mut self, state: &mut ServerState, change: impl FnOnce(&mut Vec<Waiter>)) {
+        let mut waiters = self.waiters(*state).to_vec();
+        change(&mut waiters);
+        state.waiters = (!waiters.is_empty()).then(|| self.waiters.insert_full(waiters.into()).0);
+    }
+
     /// The things that a subscriber of this channel touches.
     pub(crate) fn touches(&mut self, channel: &str) -> Arc<Touches> {
         self.touches.get_or_learn(channel.to_owned(), |channel| Arc::new(Touches::of(channel))).clone()
@@ -191,7 +249,9 @@ impl KnownServers {
     /// Learns the answer of a server.
     pub(crate) fn learn(&mut self, deed: Deed, transition: Transition) {
         let heard = transition.messages.iter().map(|(_, message)| message.len()).sum::<usize>();
-        self.value_bytes += value_bytes(&transition.reply) + heard;
+        let replies = transition.served.iter().filter_map(|(_, result)| result.as_ref().ok());
+        let reply = if let Reply::Now(reply) = &transition.reply { Some(reply) } else { None };
+        self.value_bytes += replies.chain(reply).map(value_bytes).sum::<usize>() + heard;
         debug_assert!(self.transitions.get(&deed).is_none(), "a server that is known does not run");
         self.transitions.learn(deed, Arc::new(transition));
     }

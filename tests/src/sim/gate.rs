@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use emulator::Footprint;
+use emulator::{Footprint, Timestamp};
 use redis::{RedisResult, Value};
 
 use super::session::Session;
@@ -109,7 +109,7 @@ impl Gate {
 
     /// Whether a command waits on its server.
     pub(super) fn is_blocked(&self) -> bool {
-        matches!(self.gate_state, GateState::Blocked(..))
+        matches!(self.gate_state, GateState::Blocked(_))
     }
 
     /// A hash of the server, the name and the first key of the request.
@@ -129,8 +129,18 @@ pub(crate) enum GateState {
     Waiting,
     /// The server has replied, and the reply is on the way.
     Replied(RedisResult<Value>),
-    /// The command waits on its server, for this. `None` on a real server.
-    Blocked(Passage, Option<Arc<Footprint>>),
+    /// The command waits on its server.
+    Blocked(Wait),
+}
+
+/// How a command waits on its server.
+#[derive(Clone)]
+pub(crate) struct Wait {
+    pub(super) passage: Passage,
+    /// What it waits for.
+    pub(super) footprint: Option<Arc<Footprint>>,
+    /// When it ends by itself, by the clock of the server.
+    pub(super) ends_at: Option<Timestamp>,
 }
 
 /// How a request or a message passes.

@@ -16,7 +16,7 @@ use super::{Lack, Server, Simulation};
 use crate::actor::Actor;
 use crate::fingerprint::fingerprint;
 use crate::live::{Request, RequestKind};
-use crate::memo::{Subscriber, Touches, Transition};
+use crate::memo::{Reply, Subscriber, Touches, Transition};
 
 impl Simulation {
     /// Another execution left behind what the emulators hold.
@@ -24,6 +24,8 @@ impl Simulation {
         for engine in &mut self.engines {
             engine.loaded = None;
             engine.listeners.clear();
+            engine.waiters.clear();
+            engine.served.clear();
         }
     }
 
@@ -46,7 +48,7 @@ impl Simulation {
 
     /// Lets a server do something, as far as that is known. `None` if it has to run: its emulator
     /// then has its state, and [`Simulation::learn_deed`] is to follow.
-    pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Value> {
+    pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Reply> {
         let known = self.clients.learned()?.known();
         let engine = &mut self.engines[server];
         let state = self.world.servers[server]?;
@@ -54,26 +56,31 @@ impl Simulation {
         if let Some(transition) = known.servers.transition(&deed) {
             self.world.servers[server] = Some(transition.next);
             engine.footprint = transition.footprint.clone();
+            engine.served.extend(transition.served.iter().cloned());
             drop(known);
             self.hear_all(&transition.messages);
             return Some(transition.reply.clone());
         }
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let subscribers = known.servers.subscribers(state);
-        if engine.loaded.is_some_and(|loaded| loaded.holds_as(state)) && subscribers.is_empty() {
-            return None;
+        if engine.loaded.is_none_or(|loaded| !loaded.holds_as(state)) || !subscribers.is_empty() {
+            if engine.loaded.is_none() || !subscribers.is_empty() {
+                emulator.reset(self.clocks[server].clone());
+            }
+            // They subscribe to an empty server. Otherwise they would run what is due there.
+            for (actor, nth, channel) in subscribers {
+                let mut connection = emulator.connection();
+                connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
+                engine.listeners.push(((*actor, *nth), connection));
+            }
+            emulator.restore(known.servers.snapshot(state));
+            engine.loaded = Some(state);
         }
-        if engine.loaded.is_none() || !subscribers.is_empty() {
-            emulator.reset(self.clocks[server].clone());
+        for waiter in known.servers.waiters(state) {
+            let connection = emulator.connection();
+            connection.block(&waiter.command);
+            engine.waiters.push(((waiter.actor, waiter.nth), connection));
         }
-        // They subscribe to an empty server. Otherwise they would run what is due there.
-        for (actor, nth, channel) in subscribers {
-            let mut connection = emulator.connection();
-            connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
-            engine.listeners.push(((*actor, *nth), connection));
-        }
-        emulator.restore(known.servers.snapshot(state));
-        engine.loaded = Some(state);
         None
     }
 
@@ -96,19 +103,13 @@ impl Simulation {
         Some(Session::over(emulator, own.unwrap_or_default()))
     }
 
-    /// A server has done something, with this reply. `None` if it has not ended. If that, or what
-    /// it left behind, is more than a snapshot has, the execution means nothing. It has to run with
-    /// servers that run everything. A session that was opened for it closes.
-    pub(super) fn learn_deed(
-        &mut self,
-        server: usize,
-        deed: u64,
-        reply: Option<&Value>,
-        session: Option<Session>,
-    ) {
+    /// A server has done something, with this reply. `None` if there is none. If that, or what it
+    /// left behind, is more than a state has, the execution means nothing. It has to run with
+    /// servers that run everything. All that was `open` for it closes.
+    pub(super) fn learn_deed(&mut self, server: usize, deed: u64, reply: Option<Reply>, open: impl Sized) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let footprint = Arc::new(emulator.footprint());
-        drop(session);
+        drop(open);
         let engine = &mut self.engines[server];
         engine.footprint = footprint.clone();
         let (Some(learned), Some(state)) = (self.clients.learned(), self.world.servers[server]) else {
@@ -121,17 +122,29 @@ impl Simulation {
             messages.extend(arrived.into_iter().map(|message| (to, message)));
             is_complete &= !is_closed || connection.is_hung_up();
         }
-        let Some(reply) = reply.filter(|_| is_complete && emulator.is_snapshot_complete()) else {
+        let waiters = std::mem::take(&mut engine.waiters).into_iter();
+        let served = waiters.filter_map(|(of, connection)| Some((of, connection.take_reply()?)));
+        let served: Vec<_> = served.collect();
+        let can_move =
+            |reply: &Reply| if let Reply::Later(command) = reply { command.can_move() } else { true };
+        let is_known = |reply: &Reply| can_move(reply) && is_complete && emulator.is_snapshot_complete();
+        let Some(reply) = reply.filter(is_known) else {
             return self.world.stop(Lack::NoSnapshot);
         };
         let mut known = learned.known();
         let snapshot = Arc::new(emulator.snapshot());
-        let next = known.servers.state_of(snapshot.digest(), &snapshot).with_subscribers_of(state);
-        let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
+        let mut next = state.with_data_of(known.servers.state_of(snapshot.digest(), &snapshot));
+        if !served.is_empty() {
+            let waits = |of| !served.iter().any(|(served, _)| *served == of);
+            known.servers.change_waiters(&mut next, |waiters| waiters.retain(|of| waits((of.actor, of.nth))));
+        }
+        let (heard, ended) = (messages.clone(), served.clone());
+        let transition = Transition { reply, footprint, next, messages, served };
         known.servers.learn((state, self.clocks[server].now(), deed), transition);
         (self.world.servers[server], engine.loaded) = (Some(next), Some(next));
+        engine.served.extend(ended);
         drop(known);
-        self.hear_all(&messages);
+        self.hear_all(&heard);
     }
 
     /// A server that is known has one more subscriber. Returns what that touches there.
@@ -164,7 +177,7 @@ impl Simulation {
             let deed = fingerprint(deed);
             if self.repeat_deed(server, deed).is_none() {
                 act(&emulator);
-                self.learn_deed(server, deed, Some(&Value::Nil), None);
+                self.learn_deed(server, deed, Some(Reply::Now(Value::Nil)), ());
             }
             self.note_footprint(server);
         }
@@ -185,11 +198,6 @@ impl Simulation {
             Server::Emulator(_) => Some(self.engines[server].footprint.clone()),
             Server::Redis(_) => None,
         }
-    }
-
-    /// A server has just done something with this footprint, that no step asked for.
-    pub(super) fn set_footprint(&mut self, server: usize, footprint: Arc<Footprint>) {
-        self.engines[server].footprint = footprint;
     }
 
     /// A copy of what a server in this process holds.

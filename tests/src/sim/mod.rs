@@ -32,6 +32,7 @@ mod server_faults;
 mod retries;
 mod services;
 mod instants;
+mod waits;
 mod serve;
 mod invariants;
 mod probes;

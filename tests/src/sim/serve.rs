@@ -2,24 +2,31 @@
 //! decides when a request passes its gate; this file does not.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Clock, Footprint};
+use emulator::Clock;
 use redis::{RedisResult, Value};
 
 use super::clients::Clients;
 use super::gate::{Gate, GateState, Late, Passage};
 use super::session::Session;
+use super::waits::Waiting;
 use super::{Life, Recording, START, Server, Simulation, World};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
-use crate::live::{
-    Answer, Blocked, Loss, OperationId, Pending, Request, RequestKind, Running, Told, Traffic, hash_result,
-};
+use crate::live::{Answer, Loss, OperationId, Pending, Request, RequestKind, Told, Traffic, hash_result};
+use crate::memo::Reply;
 use crate::render::{Format, format_error, written_keys};
 use crate::trace::{EventKind, HoldId, Sent};
+
+/// How far a request has run.
+enum Ran {
+    Ended(RedisResult<Value>),
+    /// The command waits on its server.
+    Waits(Waiting),
+}
 
 impl Simulation {
     /// A client comes to its gate with a request.
@@ -44,7 +51,7 @@ impl Simulation {
         if self.world.gates[gate].listens() {
             self.note_looking(gate);
         }
-        self.world.note_awaited(gate);
+        self.stop_waiting(gate);
         let world = &mut self.world;
         let is_withdrawn = world.gates[gate].is_busy();
         world.gates[gate].pending = None;
@@ -109,7 +116,7 @@ impl Simulation {
             return self.answer(gate, Answer::Lost(loss));
         }
         match self.run(gate, &request, &self.world.session(gate)) {
-            Ok(result) => {
+            Ran::Ended(result) => {
                 if let (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) =
                     (&request.kind, &result)
                 {
@@ -117,43 +124,14 @@ impl Simulation {
                 }
                 self.finish(gate, result, passage);
             }
-            Err((running, footprint)) => match passage.outcome() {
+            Ran::Waits(waiting) => match passage.outcome() {
                 // The server no longer runs a command that has to wait.
                 Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled | RequestOutcome::Crashed) => {
-                    drop(running);
+                    drop(waiting);
                     self.finish(gate, Err(Loss::Connection.into()), passage);
                 }
-                _ => self.block(gate, running, footprint, passage),
+                _ => self.block(gate, &request, waiting, passage),
             },
-        }
-    }
-
-    /// A command waits on its server, for this.
-    fn block(&mut self, gate: usize, running: Running, footprint: Option<Arc<Footprint>>, passage: Passage) {
-        let Gate { actor, nth, server, .. } = self.world.gates[gate];
-        let emulator = match &self.servers[server] {
-            Server::Emulator(emulator) => Some(emulator.clone()),
-            Server::Redis(_) => None,
-        };
-        let answer = Answer::Waits(Arc::new(Mutex::new(Some(Blocked { running, emulator }))));
-        self.world.change_gate(gate, GateState::Blocked(passage, footprint));
-        self.bring(actor, &Told::Answered { nth, answer });
-    }
-
-    /// A command that waits on its server has looked there.
-    pub(super) fn look(&mut self, gate: usize, footprint: Arc<Footprint>) {
-        let server = self.world.ends(gate).1;
-        self.set_footprint(server, footprint);
-        self.note_footprint(server);
-    }
-
-    /// A command no longer waits on its server.
-    pub(super) fn unblock(&mut self, gate: usize, result: RedisResult<Value>) {
-        let gate_state = self.world.gates[gate].gate_state.clone();
-        if let GateState::Blocked(passage, _) = gate_state {
-            self.world.note_awaited(gate);
-            self.world.change_gate(gate, GateState::Empty);
-            self.finish(gate, result, passage);
         }
     }
 
@@ -191,22 +169,19 @@ impl Simulation {
         Err(loss)
     }
 
-    /// Runs a request, and records what the server touched. If the command has to wait, returns
-    /// what it waits for.
-    fn run(
-        &mut self,
-        gate: usize,
-        request: &Request,
-        session: &Session,
-    ) -> Result<RedisResult<Value>, (Running, Option<Arc<Footprint>>)> {
+    /// Runs a request, and records what the server touched.
+    fn run(&mut self, gate: usize, request: &Request, session: &Session) -> Ran {
         let Gate { actor, nth, server, .. } = self.world.gates[gate];
         if self.refuses(server, actor) {
-            return Ok(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
+            return Ran::Ended(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
         }
         let deed = self.deed(request, (actor, nth));
         if let Some(reply) = self.repeat_deed(server, deed) {
             self.note_command(server);
-            return Ok(Ok(reply));
+            return match reply {
+                Reply::Now(reply) => Ran::Ended(Ok(reply)),
+                Reply::Later(command) => Ran::Waits(Waiting { command: Some(command), running: None }),
+            };
         }
         if let Session::Redis(_) = session {
             let named = request.commands().flat_map(written_keys).map(|key| (server, key));
@@ -219,13 +194,21 @@ impl Simulation {
         }
         let mut running = own.as_ref().unwrap_or(session).run(request.clone());
         let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let reply = if let Poll::Ready(Ok(reply)) = &poll { Some(reply) } else { None };
-        self.learn_deed(server, deed, reply, own);
+        let Poll::Ready(result) = poll else {
+            let command = session.blocked();
+            // A state of a known server has the command in place of its connection.
+            let (kept, dropped) = if self.world.servers[server].is_none() {
+                (Some(running), None)
+            } else {
+                (None, Some(running))
+            };
+            self.learn_deed(server, deed, command.clone().map(Reply::Later), dropped);
+            self.note_command(server);
+            return Ran::Waits(Waiting { command, running: kept });
+        };
+        self.learn_deed(server, deed, result.as_ref().ok().cloned().map(Reply::Now), own);
         self.note_command(server);
-        match poll {
-            Poll::Ready(result) => Ok(result),
-            Poll::Pending => Err((running, self.footprint(server))),
-        }
+        Ran::Ended(result)
     }
 
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
@@ -237,8 +220,11 @@ impl Simulation {
         };
         self.record_result(gate, &request, &result, task);
         self.note_exchange(actor, brief, hash_result(&result));
-        if result.is_err() && self.world.session(gate).is_hung_up() {
+        let was_blocked = self.world.gates[gate].is_blocked();
+        if result.is_err() && (was_blocked || self.world.session(gate).is_hung_up()) {
             self.world.lose_connection(actor);
+            // The server hung up in this step, which has its footprint.
+            self.world.gates[gate].session.take_if(|_| was_blocked);
             self.reopen(gate);
         }
         if passage.is_reply_late {
@@ -332,8 +318,10 @@ impl Simulation {
         let Some(Late { request, session, task }) = late else { return };
         let actor = self.world.ends(gate).0;
         self.before_command(actor, None);
-        let result = self.run(gate, &request, &session);
-        let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
+        let result = match self.run(gate, &request, &session) {
+            Ran::Ended(result) => result,
+            Ran::Waits(_) => Err(Loss::Late.into()),
+        };
         self.record_result(gate, &request, &result, task);
         self.world.record(EventKind::Late { actor });
     }
@@ -367,14 +355,6 @@ impl Simulation {
 }
 
 impl World {
-    /// If a command waits on its server, records once more what it waits for: it ends.
-    pub(super) fn note_awaited(&mut self, gate: usize) {
-        if let GateState::Blocked(_, Some(footprint)) = &self.gates[gate].gate_state {
-            let (footprint, server) = (footprint.clone(), self.gates[gate].server);
-            self.recorder.server_access(server, footprint);
-        }
-    }
-
     /// The session of an open connection.
     pub(super) fn session(&self, gate: usize) -> Session {
         self.gates[gate].session.clone().expect("the connection is open")

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use emulator::{Data, DirectConnection, Emulator, Footprint};
 use locks::Record;
-use redis::{ConnectionLike as _, RedisResult};
+use redis::{ConnectionLike as _, RedisResult, Value};
 
 use crate::actor::Actor;
 use crate::memo::ServerState;
@@ -31,6 +31,10 @@ pub(super) struct Engine {
     pub(super) loaded: Option<ServerState>,
     /// The connections of the subscribers, while something runs there.
     pub(super) listeners: Vec<((Actor, usize), DirectConnection)>,
+    /// The connections of the commands that wait, while something runs there.
+    pub(super) waiters: Vec<((Actor, usize), DirectConnection)>,
+    /// The replies to commands that waited, until their clients get them.
+    pub(super) served: Vec<((Actor, usize), RedisResult<Value>)>,
 }
 
 /// Whether a server with this data has a grant.
@@ -62,10 +66,10 @@ pub(super) fn asks(client: &redis::Client, record: &Record) -> bool {
     let answer = connect(client).and_then(|mut connection| connection.req_command(&question(record)));
     answer.is_ok_and(|answer| match record {
         Record::Value(_, value) | Record::Majority(_, value) => {
-            answer == redis::Value::BulkString(value.clone().into_bytes())
+            answer == Value::BulkString(value.clone().into_bytes())
         }
-        Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
-        Record::Member(..) => answer != redis::Value::Nil,
+        Record::Key(_) | Record::Field(..) => answer == Value::Int(1),
+        Record::Member(..) => answer != Value::Nil,
     })
 }
 

@@ -1,13 +1,17 @@
 //! The session of a connection, on an emulator or on a real server.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use emulator::{DirectConnection, Emulator};
+use emulator::{BlockedCommand, DirectConnection, Emulator};
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::server::{Server, connect};
-use crate::live::{Request, RequestKind, Running};
+use crate::live::{Request, RequestKind};
+
+/// A request that is being run. The first poll sends it.
+pub(super) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
 /// One session. A clone is the same session, for a request that is still on its way.
 #[derive(Clone)]
@@ -55,6 +59,14 @@ impl Session {
         }
     }
 
+    /// The command that waits on this connection, if one does. None waits on a real server.
+    pub(super) fn blocked(&self) -> Option<BlockedCommand> {
+        match self {
+            Session::Emulator(connection) => connection.get()?.blocked(),
+            Session::Redis(_) => None,
+        }
+    }
+
     /// Whether the server has disconnected. A real server never does: it is not restarted.
     pub(crate) fn is_hung_up(&self) -> bool {
         match self {
@@ -85,7 +97,7 @@ impl Session {
     }
 
     /// Runs a request. An error reply of a command is a value.
-    pub(crate) fn run(&self, request: Request) -> Running {
+    pub(super) fn run(&self, request: Request) -> Running {
         let session = self.clone();
         Box::pin(async move {
             match &request.kind {

@@ -11,6 +11,7 @@ use super::config::{AFTER_EPOCH_MS, Recording, START, SimulationConfig};
 use super::gate::{Gate, GateState};
 use super::real_time::RealTime;
 use super::server::{Engine, Server};
+use super::session::Running;
 use super::world::{Lack, World};
 use crate::actor::Actor;
 use crate::fault::{Fault, RequestFault, RequestOutcome};
@@ -26,6 +27,9 @@ pub(crate) struct Simulation {
     /// The clocks of the emulators among the servers.
     pub(crate) clocks: Vec<Clock>,
     pub(super) engines: Vec<Engine>,
+    /// The commands that wait on servers which run everything, each with its gate, in the order in
+    /// which they arrived.
+    pub(super) waits: Vec<(usize, Running)>,
     pub(crate) config: SimulationConfig,
     pub(crate) recording: Recording,
     /// Real time, if the server is real.
@@ -62,6 +66,7 @@ impl Simulation {
             world: World { actors, servers: vec![None; servers.len()], ..World::default() },
             clocks: servers.iter().map(|_| clock()).collect(),
             engines: servers.iter().map(|_| Engine::default()).collect(),
+            waits: Vec::new(),
             code,
             servers,
             config,
@@ -156,6 +161,7 @@ impl Simulation {
         world.recorder.forget_preparation();
         world.actors.pop();
         world.gates.clear();
+        self.waits.clear();
         (world.n_run, world.n_turns) = (0, 0);
     }
 
@@ -181,10 +187,11 @@ impl Simulation {
         let own = (0..world.gates.len()).filter(|&gate| world.gates[gate].actor == actor);
         let own: Vec<usize> = own.collect();
         for &gate in &own {
-            world.note_awaited(gate);
-            world.gates[gate].pending = None;
-            world.change_gate(gate, GateState::Empty);
+            self.stop_waiting(gate);
+            self.world.gates[gate].pending = None;
+            self.world.change_gate(gate, GateState::Empty);
         }
+        let world = &mut self.world;
         // A service that waits can crash until the execution is over.
         if world.actor(actor).is_service {
             world.recorder.requests_changed(actor);

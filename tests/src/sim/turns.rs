@@ -121,8 +121,6 @@ impl Simulation {
             Act::Call { id, what } => self.world.call(*id, what.clone()),
             Act::Return { id, answer } => self.world.return_from(*id, answer.clone()),
             Act::Accept { resource, token } => self.world.accept(actor, resource, *token),
-            Act::Looked { nth, footprint } => self.look(gate(&self.world, nth), footprint.clone()),
-            Act::Unblocked { nth, result } => self.unblock(gate(&self.world, nth), result.clone()),
             Act::End(end) => self.world.end_client(actor, end),
         }
     }

@@ -113,3 +113,54 @@ fn a_timer_that_is_not_known_may_be_the_next() {
         expect_equal_histories(&scenario);
     }
 }
+
+/// A client that stands still has a task that runs on. What it does then is not what it does at the
+/// same time if it goes on before.
+#[test]
+fn a_task_runs_on_while_its_client_stands_still() {
+    let scenario = Scenario::new("heartbeat").lease(Duration::from_millis(10));
+    let scenario = scenario.faults(Faults::none().stalls(1)).actors(1, |client| async move {
+        let (mut link, mut other) = (client.connection(), client.connection());
+        let alive = tokio::spawn(async move {
+            loop {
+                _ = send::<()>(&mut other, &["SET", "alive", "1", "PX", "5"]).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        let popped = send::<Option<[String; 2]>>(&mut link, &["BLPOP", "jobs", "0.005"]);
+        _ = tokio::time::timeout(Duration::from_millis(8), popped).await;
+        alive.abort();
+        Ok(())
+    });
+    expect_equal_histories(&scenario);
+}
+
+/// Commands wait on a server, in an order. They end by what others push, by their timeouts, because
+/// their clients no longer wait, and because the server hangs up.
+#[test]
+fn commands_that_wait_on_a_server() {
+    let blocks = |scenario: Scenario, seconds: &'static str, patience| {
+        scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            let words = ["BLPOP", "jobs", seconds];
+            let popped = send::<Option<[String; 2]>>(&mut link, &words);
+            let popped = tokio::time::timeout(Duration::from_millis(patience), popped).await;
+            if let Ok(Ok(Some([_, job]))) = popped {
+                send::<()>(&mut link, &["SADD", "done", &job]).await?;
+            }
+            Ok(())
+        })
+    };
+    for faults in
+        [Faults::none(), Faults::none().stalls(1), Faults::none().crashes(1), Faults::none().restarts(1)]
+    {
+        let scenario =
+            blocks(Scenario::new("workers").lease(Duration::from_millis(8)).faults(faults), "0.01", 20);
+        let scenario = blocks(scenario, "0", 6).actors(1, |client| async move {
+            let mut link = client.connection();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok(send::<()>(&mut link, &["RPUSH", "jobs", "one"]).await?)
+        });
+        expect_equal_histories(&scenario);
+    }
+}
