@@ -14,7 +14,7 @@ use crate::live::Live;
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
 use crate::sim::{
-    Checkpoints, Clients, Gate, Lack, Life, Passage, RealTime, Server, Simulation, Tries, World,
+    Checkpoints, Clients, Gate, Lack, Life, Passage, RealTime, Recording, Server, Simulation, Tries, World,
 };
 use crate::trace::{Event, EventKind, LocalState};
 
@@ -74,6 +74,9 @@ impl Execution<'_> {
         self.sim.world.is_running = true;
         self.sim.begin_logs();
         self.sim.begin_judging();
+        if self.sim.recording == Recording::Full {
+            self.sim.world.recorder.servers_named(&self.scenario.server_names);
+        }
         let started_at = self.sim.real_time.as_ref().map(|real_time| real_time.started_at);
         self.sim.world.recorder.started_at(started_at);
     }

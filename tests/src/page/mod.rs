@@ -51,6 +51,8 @@ pub struct Counterexample {
     pub clients: Vec<String>,
     /// How many servers the clients asked, or a fault has struck.
     pub servers: usize,
+    /// Their names, if they have names.
+    pub server_names: Vec<String>,
     /// For a lock of the table: whether a grant ends by itself. If not, it lasts until its holder
     /// releases it.
     pub has_lease: Option<bool>,
@@ -115,6 +117,7 @@ impl Counterexample {
             violation: violation.what.clone(),
             clients: (0..saved.clients).map(|n| Actor(n).to_string()).collect(),
             servers: asked.chain(struck).max().map_or(1, |last| last + 1),
+            server_names: history.server_names.iter().map(|name| (*name).into()).collect(),
             has_lease: of_name
                 .filter(|algorithm| algorithm.spec.kind.is_lock())
                 .map(|algorithm| !algorithm.spec.can(Ability::Persists)),

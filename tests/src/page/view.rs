@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         mut room: usize,
         size: impl Fn(&Entry) -> usize,
     ) -> View<'a> {
-        let Counterexample { entries, clients, servers, neighbours, .. } = counterexample;
+        let Counterexample { entries, clients, servers, server_names, neighbours, .. } = counterexample;
         let fits = |entry: &&Entry| {
             let fits = room.checked_sub(size(entry));
             room = fits.unwrap_or_default();
@@ -94,7 +94,10 @@ impl<'a> View<'a> {
         };
         let left_out = entries.len() - entries.iter().rev().take_while(fits).count();
         let entries = &entries[left_out..];
-        let server = |n| if *servers > 1 { format!("S{}", n + 1) } else { "server".into() };
+        let server = |n: usize| {
+            let number = || if *servers > 1 { format!("S{}", n + 1) } else { "server".into() };
+            server_names.get(n).cloned().unwrap_or_else(number)
+        };
         let names = clients.iter().cloned().chain((0..*servers).map(server));
         let lanes: Vec<String> = [String::from("time")].into_iter().chain(names).collect();
         let before = |nth: usize| nth.checked_sub(1).map(|nth| &entries[nth]);
@@ -106,7 +109,7 @@ impl<'a> View<'a> {
             // That all others fail, too, says nothing of this step.
             let decides = others.iter().any(|other| other.violation.is_none());
             let others = if decides { others } else { Vec::new() };
-            PageRow::new(entry, before(nth), others, (clients.len(), *servers))
+            PageRow::new(entry, before(nth), others, lanes[1..].split_at(clients.len()))
         });
         let mut rows: Vec<PageRow<'_>> = rows.collect();
         if let Some(last) = rows.last_mut() {
@@ -157,8 +160,9 @@ impl<'a> PageRow<'a> {
         entry: &'a Entry,
         before: Option<&Entry>,
         others: Vec<&'a Alternative>,
-        (clients, servers): (usize, usize),
+        (clients, servers): (&[String], &[String]),
     ) -> PageRow<'a> {
+        let clients = clients.len();
         let Entry { step, at_ms, actor, strikes, ref text, ref script, .. } = *entry;
         // The first lane is that of time.
         let lane = match (actor, strikes) {
@@ -229,7 +233,7 @@ fn arrows(messages: &[Message], clients: usize) -> Vec<Arrow> {
 }
 
 impl<'a> DetailRow<'a> {
-    fn new(detail: &'a Detail, servers: usize) -> DetailRow<'a> {
+    fn new(detail: &'a Detail, servers: &[String]) -> DetailRow<'a> {
         let kind = match detail.kind {
             DetailKind::Change => "change",
             DetailKind::Remark => "remark",
@@ -240,8 +244,8 @@ impl<'a> DetailRow<'a> {
 }
 
 impl<'a> Change<'a> {
-    fn new(KeyState { server, key, before, value, left_ms }: &'a KeyState, servers: usize) -> Change<'a> {
-        let key = if servers > 1 { format!("S{}: {key}", server + 1) } else { key.clone() };
+    fn new(KeyState { server, key, before, value, left_ms }: &'a KeyState, servers: &[String]) -> Change<'a> {
+        let key = if servers.len() > 1 { format!("{}: {key}", servers[*server]) } else { key.clone() };
         let (is_gone, left_ms) = (value.is_none(), *left_ms);
         let [before, value] = [before, value].map(|value| value.as_deref().unwrap_or_default());
         let (head, tail) = common(before, value);

@@ -66,7 +66,7 @@ impl<'a> Teller<'a> {
         self.steps_without_events(event.step);
         match &event.kind {
             EventKind::Command { actor, server, text, script, reply, changed, sent, .. } => {
-                let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
+                let to = self.at_server(" to ", *server, "");
                 let text = self.history.request_text(text, script.as_ref());
                 let name = self.task_name(*actor, sent.task);
                 self.act(event, Some(*actor), format!("{name}{to}: {text} → {reply}"));
@@ -204,9 +204,17 @@ impl<'a> Teller<'a> {
         };
         let has_expired = |expires_ms: Option<i64>| expires_ms.is_some_and(|expires_ms| expires_ms < at_ms);
         let before = last.and_then(|(value, expires_ms)| (!has_expired(expires_ms)).then_some(value));
-        let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
+        let on = self.at_server(" on ", server, ":");
         self.detail(DetailKind::Change, format!("now{on} {change}"));
         self.name_key(KeyState { server, key, before, value, left_ms });
+    }
+
+    /// The name of a server between these words. Nothing if clients ask only one.
+    fn at_server(&self, before: &str, server: usize, after: &str) -> String {
+        match self.has_servers {
+            true => format!("{before}{}{after}", self.history.server(server)),
+            false => String::new(),
+        }
     }
 
     /// The act is a request that has run.
@@ -255,8 +263,8 @@ impl<'a> Teller<'a> {
         let actor = fault.target.actor();
         let delivery = fault.of_request().map(|fault| fault.delivery);
         let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
-            let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };
-            self.history.request_text(text, script.as_ref()) + &to
+            let before = if self.history.server_names.is_empty() { " to server " } else { " to " };
+            self.history.request_text(text, script.as_ref()) + &self.at_server(before, *server, "")
         });
         match (fault.kind.row().describe)(fault, &request_text) {
             Description::OfClient(what) => {
@@ -300,7 +308,7 @@ impl<'a> Teller<'a> {
         let at_ms = self.entries.last().map_or(0, |entry| entry.at_ms as i64);
         for ((server, key), (value, expires_ms)) in lost {
             if fault.kind == FaultKind::Restart && expires_ms.is_none_or(|expires_ms| at_ms <= expires_ms) {
-                let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
+                let on = self.at_server(" on ", server, ":");
                 self.detail(DetailKind::Change, format!("now{on} {key} is gone"));
                 self.name_key(KeyState { server, key, before: Some(value), value: None, left_ms: None });
             }
@@ -408,11 +416,9 @@ fn sentence(kind: &EventKind) -> Option<String> {
             format!("The server no longer keeps the grant of {actor}, and {actor} is still inside.")
         }
         EventKind::Broken { name, what } => format!("This breaks «{name}»: {}.", what.trim_end_matches('.')),
-        EventKind::Judged { violation, .. } => {
-            format!(
-                "No client runs any more. The end is judged: {}.",
-                violation.as_deref()?.trim_end_matches('.')
-            )
+        EventKind::Judged { judge, violation } => {
+            let what = violation.as_deref()?.trim_end_matches('.');
+            format!("No client runs any more. A fresh client, {judge}, judges the end: {what}.")
         }
         EventKind::Probed { granted, wanted, after } => {
             let when = match after {

@@ -2,6 +2,7 @@
 
 mod code;
 mod properties;
+mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +15,7 @@ pub use code::{ActorError, from_fn};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
-use crate::fault::{Faults, SERVERS_MAX};
+use crate::fault::Faults;
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::schedule::SPAN_MAX;
@@ -74,6 +75,7 @@ pub struct Scenario {
     /// The scenario of which this one has the first actors, if that demands all of them.
     whole: Option<Arc<Scenario>>,
     pub(crate) servers: usize,
+    pub(crate) server_names: Vec<&'static str>,
     pub(crate) lease: Duration,
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
@@ -100,6 +102,7 @@ impl Scenario {
             may_be_fewer: false,
             whole: None,
             servers: 1,
+            server_names: Vec::new(),
             lease: Duration::from_secs(10),
             response_timeout: None,
             faults: Faults::none(),
@@ -257,20 +260,6 @@ impl Scenario {
                 Ok(())
             }
         })
-    }
-
-    /// The number of independent servers; one by default. [`Client::connection_to`] connects to
-    /// each.
-    ///
-    /// # Panics
-    /// There is no server, or there are more than 100.
-    #[track_caller]
-    pub fn servers(self, servers: usize) -> Scenario {
-        assert!(
-            (1..=SERVERS_MAX).contains(&servers),
-            "a scenario has from 1 to {SERVERS_MAX} servers, not {servers}"
-        );
-        Scenario { servers, ..self }
     }
 
     /// How long a grant lasts; ten seconds by default.

@@ -28,6 +28,8 @@ pub struct History {
     /// The names of scripts by their SHA1: of those that a server knew at the start, and of those
     /// that a client sent. They are recorded only in a full recording.
     pub scripts: BTreeMap<String, String>,
+    /// The names of the servers, if they have names. They are recorded only in a full recording.
+    pub server_names: Vec<&'static str>,
 }
 
 /// A place in a history, between two steps.
@@ -51,6 +53,11 @@ impl History {
         self.steps.truncate(to.steps);
         self.footprints.truncate(to.steps);
         self.reached = to.reached;
+    }
+
+    /// The name of a server, or its number from 1.
+    pub(crate) fn server(&self, server: usize) -> String {
+        self.server_names.get(server).map_or_else(|| (server + 1).to_string(), |name| (*name).into())
     }
 
     /// A request in words, with this text. A call of a script is shown by the script's name.

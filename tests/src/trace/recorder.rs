@@ -55,6 +55,11 @@ impl Recorder {
         self.history.started_at = at;
     }
 
+    /// The servers have these names.
+    pub(crate) fn servers_named(&mut self, names: &[&'static str]) {
+        self.history.server_names = names.to_vec();
+    }
+
     /// A script of this SHA1 has this name.
     pub(crate) fn script_named(&mut self, sha: &str, name: String) {
         self.history.scripts.insert(sha.to_owned(), name);

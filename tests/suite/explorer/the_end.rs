@@ -55,7 +55,10 @@ fn a_lost_update_is_found_at_the_end() {
         assert_eq!((clients, schedule.steps.len()), (3, 6), "every client takes part\n{report}");
     }
     let report = exhaustive(&scenario.clone()).unwrap_err().to_string();
-    assert!(report.contains("No client runs any more. The end is judged: "), "{report}");
+    assert!(
+        report.contains("No client runs any more. A fresh client, finally1, judges the end: "),
+        "{report}"
+    );
     assert!(report.contains("parts: no part is lost is violated"), "{report}");
 }
 

@@ -18,7 +18,7 @@ async fn write(client: Client) -> RedisResult<()> {
 
 fn main() {
     let cache = Scenario::new("read-through cache")
-        .servers(2) // the second one stands for the database
+        .servers_named(["cache", "database"])
         .before(|client| async move { Ok(client.connection_to(1).set("user:7", "old").await?) })
         .actors(1, |client| async move { Ok(read(&client).await.map(drop)?) })
         .actors(1, from_fn(write))
