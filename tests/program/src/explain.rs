@@ -6,11 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario, terms};
 use harness::execution::Runner;
-use harness::explore::render_finding;
+use harness::explore::{Problem, render_finding};
+use harness::{SavedSchedule, exhaustive, replay_saved};
 use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
+use crate::debates::{self, Debate};
 use crate::output::{columns, complain, print, print_json, wrapped, write};
 use crate::pages::{Drawings, counterexample};
 use crate::progress::spinner;
@@ -21,13 +23,17 @@ use crate::{names, stop};
 /// Print the shortest counterexample of an algorithm: each step with its command, reply and time,
 /// and which clients are inside
 ///
+/// Of a debate, it prints each claim and whether that holds, with the counterexample if it does
+/// not.
+///
 /// It explores one fault class after the other, the mildest first. If you stop it with Ctrl-C, it
 /// says which classes have no counterexample.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The algorithm, as in `lockstep list algorithms`
-    #[arg(value_parser = names::algorithms(), hide_possible_values = true)]
+    /// The algorithm, as in `lockstep list algorithms`, or the debate, as in `lockstep list
+    /// debates`
+    #[arg(value_parser = names::explained(), hide_possible_values = true)]
     name: String,
     /// The property to violate; by default the first that is violated
     #[arg(long, value_name = "P", value_parser = names::properties())]
@@ -49,6 +55,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     args.drawings.expect_other_files(args.save.as_deref().as_slice())?;
+    if let Some(debate) = debates::find(&args.name) {
+        return explain_debate(args, debate);
+    }
     let algorithm = names::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
     let class = args.class.as_deref().map(names::find_class).transpose()?;
@@ -88,7 +97,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             text += &wrapped(&format!("{property} is violated in the class {class}. {terms}\n{stated}"), "");
             text += &format!("\n{drawn}");
             progress.finish_and_clear();
-            show(args, &mut runner, verdict, schedules, &text)?;
+            let saved = save(&mut runner, verdict).context("the verdict has no schedule")?;
+            show(args, &mut runner, Some((&saved, schedules)), &text)?;
             return Ok(ExitCode::SUCCESS);
         }
         progress.inc(1);
@@ -109,19 +119,56 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !sampled.is_empty() {
         text += &format!("In {}, some schedules were only sampled.\n", sampled.join(", "));
     }
-    print(&text)?;
-    if args.save.is_some() || args.drawings.is_any() {
-        bail!("no file is written: there is no counterexample");
-    }
+    show(args, &mut runner, None, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a counterexample, and writes the files that are asked for. `schedules` is the number of
-/// schedules that were explored in all.
-fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
-    let saved = save(runner, verdict).context("the verdict has no schedule")?;
+/// Explores each claim of a debate, and prints what comes out.
+fn explain_debate(args: &Args, debate: &Debate) -> Result<ExitCode> {
+    if args.property.is_some() || args.class.is_some() {
+        bail!("{} is a debate, which has no fault classes: leave out --property and --class", debate.name);
+    }
+    let mut runner = Runner::new();
+    let sources: String = debate.sources.iter().map(|source| format!("\n  source  {source}")).collect();
+    let about = format!("{}\n  about   {}{sources}", debate.name, debate.about);
+    let mut text = wrapped(&about, "          ");
+    let (mut found, mut are_as_stated) = (None, true);
+    for claim in debate.claims {
+        let scenario = claim.scenario(LEASE);
+        let explored = exhaustive(&scenario);
+        let is_as_stated = explored.is_ok() == claim.passes;
+        are_as_stated &= is_as_stated;
+        let (outcome, drawn) = match explored {
+            Ok(passed) => (passed.to_string(), String::new()),
+            Err(report) => {
+                let Problem::Violated { property, saved, .. } = &report.problem else { bail!("{report}") };
+                let replayed = replay_saved(&mut runner, &scenario, saved)?;
+                found.get_or_insert((saved.clone(), report.schedules));
+                (format!("{property} is violated"), format!("\n{replayed:columns$}", columns = columns()))
+            }
+        };
+        text += &wrapped(&format!("\n{}\n{}: {outcome}.\n", claim.says, claim.scenario), "");
+        text += &drawn;
+        if !is_as_stated {
+            text += "The debate says otherwise: please report it.\n";
+        }
+    }
+    show(args, &mut runner, found.as_ref().map(|(saved, schedules)| (saved, *schedules)), &text)?;
+    Ok(ExitCode::from(u8::from(!are_as_stated)))
+}
+
+/// Prints what was found, and writes the files that are asked for: those of a counterexample that
+/// was found in so many schedules in all.
+fn show(args: &Args, runner: &mut Runner, found: Option<(&SavedSchedule, u64)>, text: &str) -> Result<()> {
+    let Some((saved, schedules)) = found else {
+        print(text)?;
+        if args.save.is_some() || args.drawings.is_any() {
+            bail!("no file is written: there is no counterexample");
+        }
+        return Ok(());
+    };
     let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();
-    let data = is_needed.then(|| counterexample(runner, &saved, schedules)).transpose()?;
+    let data = is_needed.then(|| counterexample(runner, saved, schedules)).transpose()?;
     match (args.format, &data) {
         (Format::Json, Some(data)) => print_json(&(data.to_json() + "\n"))?,
         _ => print(text)?,

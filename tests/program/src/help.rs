@@ -34,6 +34,7 @@ pub(crate) const MERGE: &[Example] = &[
 pub(crate) const EXPLAIN: &[Example] = &[
     ("The mildest class of faults that breaks a lock", "lockstep explain setnx"),
     ("One property in one class", "lockstep explain set_nx_get_del --class slow --property exclusive-fact"),
+    ("A debate about locks, with what comes out of each claim", "lockstep explain fencing"),
     ("A schedule to edit and to replay", "lockstep explain setnx --save setnx.txt"),
     ("A page to send to people", "lockstep explain setnx --html setnx.html"),
     ("A picture for a README or a pull request", "lockstep explain setnx --svg setnx.svg"),

@@ -8,12 +8,13 @@ use harness::fault::FaultKind;
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 use serde::Serialize;
 
+use crate::debates::{Claim, DEBATES, Debate};
 use crate::grid::{drawn, wrapping};
 use crate::output::{WIDTH, width};
 use crate::shard::asked;
 use crate::table::Format;
 
-/// List the algorithms, properties, fault classes and faults, each with its meaning
+/// List the algorithms, properties, fault classes, faults and debates, each with its meaning
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -35,6 +36,8 @@ enum Kind {
     Classes,
     /// The steps of a schedule that are faults
     Faults,
+    /// The debates about locks that `explain` knows
+    Debates,
 }
 
 /// Everything that is listed, for programs.
@@ -48,6 +51,8 @@ struct List {
     classes: Option<Vec<ListedClass>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     faults: Option<Vec<ListedFault>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    debates: Option<Vec<ListedDebate>>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +77,21 @@ struct ListedClass {
     #[serde(flatten)]
     listed: Listed,
     bounds: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ListedDebate {
+    name: &'static str,
+    about: &'static str,
+    sources: &'static [&'static str],
+    claims: Vec<ListedClaim>,
+}
+
+#[derive(Serialize)]
+struct ListedClaim {
+    scenario: &'static str,
+    says: &'static str,
+    passes: bool,
 }
 
 #[derive(Serialize)]
@@ -106,6 +126,7 @@ impl List {
                 .then(|| FaultClass::ALL.iter().copied().map(ListedClass::new).collect()),
             faults: is_asked(Kind::Faults)
                 .then(|| FaultKind::ALL.iter().copied().map(ListedFault::new).collect()),
+            debates: is_asked(Kind::Debates).then(|| DEBATES.iter().map(ListedDebate::new).collect()),
         }
     }
 
@@ -127,7 +148,11 @@ impl List {
                 all.iter().map(|of| vec![of.step.clone(), of.budgets.join(", "), of.description.into()]);
             section("Faults, as steps of a schedule; with the methods of Faults that allow them", rows, width)
         });
-        [algorithms, oracles, classes, faults].into_iter().flatten().collect::<Vec<_>>().join("\n")
+        let debates = self.debates.as_ref().map(|all| {
+            let rows = all.iter().map(|of| vec![of.name.into(), of.about.into()]);
+            section("Debates about locks, for explain", rows, width)
+        });
+        [algorithms, oracles, classes, faults, debates].into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -148,6 +173,18 @@ impl ListedClass {
     fn new(class: FaultClass) -> ListedClass {
         let listed = Listed { name: class.name(), description: class.description() };
         ListedClass { listed, bounds: bounds(class, LEASE).iter().map(ToString::to_string).collect() }
+    }
+}
+
+impl ListedDebate {
+    fn new(of: &Debate) -> ListedDebate {
+        let claim = |of: &Claim| ListedClaim { scenario: of.scenario, says: of.says, passes: of.passes };
+        ListedDebate {
+            name: of.name,
+            about: of.about,
+            sources: of.sources,
+            claims: of.claims.iter().map(claim).collect(),
+        }
     }
 }
 

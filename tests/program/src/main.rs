@@ -2,6 +2,7 @@
 
 mod output;
 mod grid;
+mod debates;
 mod names;
 mod stop;
 mod shard;

@@ -6,6 +6,8 @@ use clap::error::Error;
 use clap::{Arg, Command};
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 
+use crate::debates::DEBATES;
+
 /// How similar a name must be to be suggested: 1 for equal names, 0 for names without a common
 /// letter.
 const SIMILARITY_MIN: f64 = 0.75;
@@ -42,6 +44,14 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>)
     similar.retain(|&(similarity, _)| similarity >= SIMILARITY_MIN.max(best - SIMILARITY_SPREAD));
     let names: Vec<&str> = similar.into_iter().map(|(_, known)| known).take(SUGGESTIONS_MAX).collect();
     if names.is_empty() { String::new() } else { format!("; did you mean {}?", names.join(" or ")) }
+}
+
+/// An argument that is the name of what `explain` explains.
+pub(crate) fn explained() -> Offered {
+    Offered(|| {
+        let debates = DEBATES.iter().map(|of| PossibleValue::new(of.name).help(of.about));
+        (algorithms().0)().into_iter().chain(debates).collect()
+    })
 }
 
 /// An argument that is an algorithm's name.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{LEASE, Outcome, Part, Verdict, bounds, properties, save, scenario_of};
+use harness::check::{LEASE, Outcome, Part, Verdict, bounds, properties, save};
 use harness::execution::Runner;
 use harness::page::Counterexample;
 use harness::{SavedSchedule, replay_saved};
@@ -12,6 +12,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use crate::debates::scenario_of;
 use crate::output::write;
 use crate::shard::asked;
 use crate::table::Mark;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{Participants, match_class, scenario_of, terms};
+use harness::check::{Participants, match_class, terms};
 use harness::execution::Runner;
 use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
+use crate::debates::{claim_of, scenario_of};
 use crate::output::{columns, complain, wrapped};
 use crate::pages::Drawings;
 use crate::progress::spinner;
@@ -138,6 +139,9 @@ fn head(saved: &SavedSchedule) -> Result<String> {
             let algorithm = super::find(name)?;
             let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
             Ok(format!("{name} ({class}). {}", terms(algorithm, size, saved.lease)))
+        }
+        Subject::Scenario(name) if claim_of(saved).is_some() => {
+            Ok(format!("{name}. Clients: {}; lease: {} ms.", saved.clients, saved.lease.as_millis()))
         }
         Subject::Scenario(name) => bail!(
             "this is a schedule of the scenario {name:?}, which is part of a test: replay it there with harness::replay_saved"

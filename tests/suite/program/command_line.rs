@@ -7,12 +7,13 @@ use crate::explorer::saved_schedules;
 use crate::program::cli::{lockstep, stdout};
 
 /// Everything that `list` lists, by the name of its list.
-fn listed() -> [(&'static str, Vec<String>); 4] {
+fn listed() -> [(&'static str, Vec<String>); 5] {
     [
         ("algorithms", ALGORITHMS.iter().map(|of| of.name.to_owned()).collect()),
         ("oracles", Property::ALL.iter().map(ToString::to_string).collect()),
         ("classes", FaultClass::ALL.iter().map(ToString::to_string).collect()),
         ("faults", FaultKind::ALL.iter().map(|kind| kind.documentation().0).collect()),
+        ("debates", vec!["pauses".into(), "fencing".into()]),
     ]
 }
 
