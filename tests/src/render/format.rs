@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use emulator::command::{self, Flag, Row};
 use emulator::{Escaped, Reply};
@@ -208,6 +209,11 @@ pub(crate) fn without_numbers(text: &str) -> String {
         }
     }
     out
+}
+
+/// A time since the start: `+10000 ms`.
+pub(super) fn format_time(at: Duration) -> String {
+    format!("+{} ms", at.as_millis())
 }
 
 #[cfg(test)]

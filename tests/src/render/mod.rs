@@ -2,6 +2,7 @@
 
 mod format;
 pub mod story;
+mod folding;
 pub(crate) mod teller;
 pub(crate) mod timeline;
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::folding::fold;
+use super::format::format_time;
 use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender, Strikes};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Description, Fault, FaultKind, Target};
@@ -10,11 +12,12 @@ use crate::oracle::list;
 use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
 
-/// Tells the history of `actors` clients up to the step `last_step`.
+/// Tells the history of `actors` clients up to the step `last_step`. What repeats after the last
+/// step is folded.
 pub(crate) fn tell(history: &History, actors: usize, last_step: usize) -> Vec<Entry> {
     let mut teller = Teller::new(history, actors);
     history.events.iter().filter(|event| event.step <= last_step).for_each(|event| teller.event(event));
-    teller.entries
+    fold(teller.entries)
 }
 
 /// Tells events one after the other.
@@ -476,8 +479,4 @@ fn has_sections(history: &History) -> bool {
     });
     let first = entered.next();
     entered.any(|section| Some(section) != first)
-}
-
-pub(super) fn format_time(at: Duration) -> String {
-    format!("+{} ms", at.as_millis())
 }

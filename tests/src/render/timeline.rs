@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
+use super::format::format_time;
 use super::story::{ClientState, DetailKind, Entry};
-use super::teller::{Teller, format_time, tell};
+use super::teller::{Teller, tell};
 use crate::actor::Actor;
 use crate::oracle::Violation;
 use crate::render::printable;

@@ -204,6 +204,10 @@ fn wrong_usage_is_explained() {
         ),
         (&["explain", "setnx", "--class", "crush"], "rounds; did you mean crash?\n"),
         (
+            &["explain", "setnx", "--stress", "1"],
+            "--stress is for a page or a picture: add --html FILE or --svg FILE",
+        ),
+        (
             &["explain", "fencing", "--class", "slow"],
             "which has no fault classes: leave out --property and --class",
         ),
@@ -230,70 +234,6 @@ fn wrong_usage_is_explained() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(message), "{args:?}: {stderr}");
     }
-}
-
-#[test]
-fn explain_says_what_holds() {
-    let text = stdout(&["explain", "set_nx_px_cad", "--property", "owner-safe"]);
-    let holds = "owner-safe holds in order, skew, crash, slow, lost, server, cancel, pairs, rounds: none of ";
-    assert!(text.contains(holds), "{text}");
-    assert!(text.ends_with("schedules is a counterexample.\n"), "{text}");
-    let text = stdout(&["explain", "set_nx_px_cad", "--property", "owner-safe", "--limit", "300"]);
-    assert!(text.contains(holds), "{text}");
-    let sampled = "In skew, slow, server, pairs, rounds, some schedules were only sampled.\n";
-    assert!(text.ends_with(sampled), "{text}");
-}
-
-#[test]
-fn explain_runs_each_claim_of_a_debate() {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/fencing.txt");
-    let page = concat!(env!("CARGO_TARGET_TMPDIR"), "/fencing.html");
-    let fencing = stdout(&["explain", "fencing", "--save", path, "--html", page]);
-    expect_test::expect![[r#"
-        fencing
-          about   What happens to the data if a client writes after its lease has ended?
-          source  Martin Kleppmann, "How to do distributed locking" (2016), https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
-
-        A client that pauses overwrites what a later holder of the lock has written.
-        a storage that takes every write: fenced is violated.
-
-        step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
-           1       +0 ms  ● ·  A to locks: script acquire lock {lock}:token A 10000 → 1
-                          │ ·      now on locks: lock = "A" (10000 ms left)
-                          │ ·      now on locks: {lock}:token = "1"
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2   +10001 ms  ┃ ·  10001 ms pass: every client is slow
-                          ╏ ·    ▸ The lease of A is over, and A is still inside.
-           3   +10001 ms  ╏ ●  B to locks: script acquire lock {lock}:token B 10000 → 2
-                          ╏ │      now on locks: lock = "B" (10000 ms left)
-                          ╏ │      now on locks: {lock}:token = "2"
-                          ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-           4   +10001 ms  ╏ ●  B to storage: script write file {file}:token by B 2 → 1
-                          ╏ ┃      now on storage: file = "by B"
-                          ╏ ┃    ▸ storage accepts B's write with token 2.
-           5   +10001 ms  ● ┃  A to storage: script write file {file}:token by A 1 → 1
-                          ╏ ┃      now on storage: file = "by A"
-                          ╏ ┃    ▸ storage accepts A's write with token 1.
-
-        ✗ storage accepts A's write with token 1 after B's with token 2.
-
-        fenced is violated, as expected.
-
-        A storage that refuses a write with an older token than the last one prevents that.
-        a storage that checks tokens: no violation of fenced in 435 schedules (and 65 that others cover); reached: contention, overrun.
-    "#]].assert_eq(&fencing);
-    let replayed = stdout(&["replay", path]);
-    assert!(replayed.ends_with("\nfenced is violated, as expected.\n"), "{replayed}");
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains(">locks<") && page.contains(">storage<"), "a lane has its server's name");
-    let pauses = stdout(&["explain", "pauses"]);
-    let outcomes = [
-        "before the check: no violation of exclusive-belief in ",
-        "after the check: exclusive-belief is violated",
-        "after the check, with one server: exclusive-belief is violated",
-    ];
-    outcomes.iter().for_each(|outcome| assert!(pauses.contains(outcome), "{pauses}"));
-    assert_eq!(pauses.matches("A does «pause».").count(), 2, "{pauses}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod cli;
 mod command_line;
+mod explain;
 #[cfg(unix)]
 mod tty;
 mod terminal;
