@@ -176,7 +176,7 @@ fn show(args: &Args, runner: &mut Runner, found: Option<(&SavedSchedule, u64)>, 
     if let Some(path) = &args.save {
         write(path, &saved.to_string())?;
     }
-    data.map_or(Ok(()), |data| args.drawings.write(&data))
+    data.map_or(Ok(()), |data| args.drawings.write(data))
 }
 
 /// Whether the algorithm itself states a violation, as a sentence.

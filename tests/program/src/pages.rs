@@ -30,6 +30,9 @@ pub(crate) struct Drawings {
     /// Write the counterexample to this file as an SVG picture, for a README or a pull request
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Stress this step in the page and in the picture
+    #[arg(long, value_name = "STEP")]
+    stress: Option<usize>,
 }
 
 impl Drawings {
@@ -40,8 +43,11 @@ impl Drawings {
     /// Checks that no drawing takes the place of another file of the command.
     ///
     /// # Errors
-    /// A file is named twice.
+    /// A file is named twice, or nothing is drawn in which a step could be stressed.
     pub(crate) fn expect_other_files(&self, others: &[&Path]) -> Result<()> {
+        if self.stress.is_some() && !self.is_any() {
+            bail!("--stress is for a page or a picture: add --html FILE or --svg FILE");
+        }
         let drawings = [&self.html, &self.svg].into_iter().flatten().map(PathBuf::as_path);
         let mut files: Vec<&Path> = others.iter().copied().chain(drawings).collect();
         files.sort();
@@ -51,7 +57,16 @@ impl Drawings {
         }
     }
 
-    pub(crate) fn write(&self, counterexample: &Counterexample) -> Result<()> {
+    /// # Errors
+    /// A file cannot be written, or there is no such step to stress.
+    pub(crate) fn write(&self, counterexample: Counterexample) -> Result<()> {
+        let counterexample = Counterexample { stressed: self.stress, ..counterexample };
+        if let Some(step) =
+            self.stress.filter(|step| counterexample.entries.iter().all(|entry| entry.step != *step))
+        {
+            let last = counterexample.entries.last().map_or(0, |entry| entry.step);
+            bail!("there is no step {step} to stress: the steps are 1 to {last}");
+        }
         if let Some(path) = &self.html {
             write(path, &counterexample.to_html())?;
         }

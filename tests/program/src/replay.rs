@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if args.drawings.is_any() {
         match replayed.counterexample(&mut runner, &scenario(saved.lease))? {
-            Some(counterexample) => args.drawings.write(&counterexample)?,
+            Some(counterexample) => args.drawings.write(counterexample)?,
             None => {
                 complain("no file is written: there is no violation\n");
                 status = status.max(1);

@@ -65,6 +65,8 @@ pub struct Counterexample {
     pub faults: Vec<FaultInStep>,
     /// How many schedules were explored in all, if that is known.
     pub explored: Option<u64>,
+    /// The number of the step that pages and pictures stress, if there is one.
+    pub stressed: Option<usize>,
     /// The schedules beside it, if they were run.
     pub neighbours: Option<Neighbours>,
     /// The schedule, as `lockstep replay` and `harness::replay_saved` read it.
@@ -125,6 +127,7 @@ impl Counterexample {
             lease_ms: saved.lease.as_millis() as u64,
             faults: faults.collect(),
             explored: None,
+            stressed: None,
             neighbours: None,
             schedule: saved.to_string(),
             entries,

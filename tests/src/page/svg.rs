@@ -63,7 +63,9 @@ const TEXT_LINES_MAX: usize = 3;
 const DETAILS_MAX: usize = 12;
 /// The most characters of a text for screen readers, and of the name of a lane.
 const TOLD_MAX: usize = 200;
-const CAPTION_MAX: usize = 6;
+const CAPTION_MAX: usize = 12;
+/// The width of a character of such a name.
+const CAPTION_COLUMN: usize = 8;
 /// Most characters of a value that are shown before its change.
 const UNCHANGED_MAX: usize = 40;
 /// It stands between the pieces of a text, and has no width. No text has it, because `printable`
@@ -91,6 +93,8 @@ struct Picture {
     acts: Vec<Act>,
     /// The top and the height of the background of the violation.
     violation: (usize, usize),
+    /// The same for each row of the step that is stressed.
+    stressed: Vec<(usize, usize)>,
     legend: Vec<Sign>,
     legend_y: usize,
 }
@@ -170,7 +174,9 @@ impl Columns {
         let last_ms = counterexample.entries.last().map_or(0, |entry| entry.at_ms);
         let times = MARGIN + NUMBERS + (format!("+{last_ms} ms").len() + 1) * TEN_COLUMNS / 10;
         let lanes = 1 + counterexample.clients.len() + counterexample.servers;
-        let lane = (LANES_MAX / lanes).clamp(LANE_MIN, LANE_MAX);
+        let names = counterexample.server_names.iter().map(|name| name.chars().count());
+        let caption = names.max().map_or(0, |longest| (longest.min(CAPTION_MAX) + 1) * CAPTION_COLUMN);
+        let lane = (LANES_MAX / lanes).clamp(LANE_MIN, LANE_MAX).max(caption);
         let text = times + lanes * lane + GAP;
         let text_columns = (WIDTH_MIN.saturating_sub(text + MARGIN) * 10 / TEN_COLUMNS).max(COLUMNS_MIN);
         let width = (text + text_columns * TEN_COLUMNS / 10 + MARGIN).max(WIDTH_MIN);
@@ -210,6 +216,9 @@ impl Picture {
         drawing.text("broken", &[("", &format!("✗ {}.", counterexample.violation))], ["", "  "]);
         drawing.y += GAP;
         tops.push(drawing.y);
+        let heights = view.rows.iter().zip(tops.windows(2));
+        let stressed = heights.filter(|(row, _)| row.kinds.contains(&"stressed"));
+        let stressed = stressed.map(|(_, top)| (top[0], top[1] - top[0])).collect();
         let bars = view.bars.iter().map(|bar| PlacedBar::new(bar, &tops, &columns)).collect();
         let told = view.rows.iter().filter(|row| !row.text.is_empty());
         let told = told.map(|row| format!(" Step {}: {}.", row.step, start(row.text, TOLD_MAX)));
@@ -219,6 +228,7 @@ impl Picture {
             width: columns.width,
             height: drawing.y + 2 * MARGIN + LINE,
             violation: (violation, drawing.y - violation),
+            stressed,
             legend: legend(&view.signs),
             legend_y: drawing.y + MARGIN + LINE / 2,
             lines: drawing.lines,

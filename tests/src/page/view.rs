@@ -17,6 +17,8 @@ pub(super) struct View<'a> {
     pub(super) lanes: Vec<String>,
     pub(super) bars: Vec<Bar>,
     pub(super) rows: Vec<PageRow<'a>>,
+    /// The number of characters of the longest name above the lanes but that of time.
+    pub(super) name_columns: usize,
     /// The number of digits of the last step.
     pub(super) digits: usize,
     /// The kinds of signs that are drawn, for the legend.
@@ -86,7 +88,8 @@ impl<'a> View<'a> {
         mut room: usize,
         size: impl Fn(&Entry) -> usize,
     ) -> View<'a> {
-        let Counterexample { entries, clients, servers, server_names, neighbours, .. } = counterexample;
+        let Counterexample { entries, clients, servers, server_names, neighbours, stressed, .. } =
+            counterexample;
         let fits = |entry: &&Entry| {
             let fits = room.checked_sub(size(entry));
             room = fits.unwrap_or_default();
@@ -112,12 +115,15 @@ impl<'a> View<'a> {
             PageRow::new(entry, before(nth), others, lanes[1..].split_at(clients.len()))
         });
         let mut rows: Vec<PageRow<'_>> = rows.collect();
+        let is_stressed = |row: &&mut PageRow<'_>| *stressed == Some(row.step);
+        rows.iter_mut().filter(is_stressed).for_each(|row| row.kinds.push("stressed"));
         if let Some(last) = rows.last_mut() {
             last.kinds.push("violation");
         }
         let digits = rows.last().map_or(1, |row| row.step.to_string().len());
         let bars = bars(entries, clients.len(), lanes.len());
-        View { digits, signs: signs(&bars, &rows), bars, rows, lanes, left_out }
+        let name_columns = lanes[1..].iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        View { name_columns, digits, signs: signs(&bars, &rows), bars, rows, lanes, left_out }
     }
 }
 

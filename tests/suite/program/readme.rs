@@ -195,7 +195,7 @@ fn the_script_for_slurm_runs_each_shard() {
 fn the_picture_of_the_front_page_is_what_explain_draws() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../guide/zinterstore.svg");
     let drawn = concat!(env!("CARGO_TARGET_TMPDIR"), "/zinterstore.svg");
-    stdout(&["explain", "fair_semaphore_comment", "--svg", drawn]);
+    stdout(&["explain", "fair_semaphore_comment", "--svg", drawn, "--stress", "9"]);
     let drawn = std::fs::read_to_string(drawn).unwrap();
     expect_test::expect_file![kept].assert_eq(&drawn);
 }
