@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use harness::check::scenario_of;
 use harness::execution::Runner;
+use harness::explore::Problem;
 use harness::oracle::ExclusiveFact;
 use harness::replay::{Comparison, OnRedis, OnRedisError, Subject, replay_on_redis};
-use harness::{Faults, SavedSchedule, Scenario};
+use harness::{Faults, SavedSchedule, Scenario, exhaustive};
 use locks::Subscribe as _;
 use locks::registry::{ALGORITHMS, Algorithm};
+use redis::AsyncCommands as _;
 
 use super::saved_schedules;
 use crate::bounds::{REAL_COUNTEREXAMPLES, SILENT_SERVER};
@@ -174,6 +176,40 @@ fn times_and_names_drawn_by_chance_may_differ() {
 
 /// A subscriber on a real server receives a message as soon as it is published. The message then
 /// waits for its step, as on the emulator.
+/// What must hold always, and at the end, is judged by the data of the real server.
+#[test]
+fn the_data_of_a_real_server_is_judged() {
+    let Some(server) = redis_server::borrow() else { return };
+    let shop = || {
+        Scenario::new("shop")
+            .before(|client| async move { Ok(client.connection().set("stock", 1).await?) })
+            .actors(2, |client| async move {
+                let mut link = client.connection();
+                if link.get::<_, i64>("stock").await? > 0 {
+                    () = link.decr("stock", 1).await?;
+                    () = link.rpush("sold", client.name()).await?;
+                }
+                Ok(())
+            })
+    };
+    let always = shop().invariant("the stock is never below 0", |data| {
+        use redis::Commands as _;
+        let stock: i64 = data.get("stock")?;
+        if stock < 0 { Err(format!("the stock is {stock}").into()) } else { Ok(()) }
+    });
+    let last = shop().finally("one is sold", |client, _| async move {
+        let sold: u64 = client.connection().llen("sold").await?;
+        if sold == 1 { Ok(()) } else { Err(format!("{sold} are sold").into()) }
+    });
+    for (scenario, what) in [(always, "the stock is -1"), (last, "2 are sold")] {
+        let report = exhaustive(&scenario).unwrap_err();
+        let Problem::Violated { saved, .. } = &report.problem else { panic!("{report}") };
+        let on_redis = replay(server.url(), saved, |lease| scenario.clone().lease(lease)).unwrap();
+        let Comparison::Same(Some(violation)) = on_redis.comparison else { panic!("{on_redis}") };
+        assert_eq!(violation.what, what);
+    }
+}
+
 #[test]
 fn messages_of_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
