@@ -84,3 +84,24 @@ fn the_event_comes_at_the_end_of_the_key() {
     });
     exhaustive(&scenario).unwrap();
 }
+
+/// Redis says that a key has ended when it removes it, which may be much later. A stall shows that:
+/// the message is slow, and the key is gone for everyone meanwhile.
+#[test]
+fn the_event_may_come_late() {
+    let scenario = publishing("K$gx").lease(LEASE).always(Success).actors(1, |client| async move {
+        let mut link = client.connection();
+        let mut events = link.subscribe("__keyspace@0__:lock").await?;
+        cmd("SET").arg("lock").arg(1).arg("PX").arg(LEASE.as_millis() as u64).exec_async(&mut link).await?;
+        let expired = async {
+            while events.message().await? != b"expired" {}
+            Ok::<(), ActorError>(())
+        };
+        let is_told = timeout(LEASE + Duration::from_secs(1), expired).await.is_ok();
+        let is_there: bool = cmd("EXISTS").arg("lock").query_async(&mut link).await?;
+        if is_told || is_there { Ok(()) } else { Err("nobody said that the key is gone".into()) }
+    });
+    exhaustive(&scenario).unwrap();
+    let report = exhaustive(&scenario.faults(Faults::none().stalls(1))).unwrap_err();
+    assert!(report.to_string().contains("nobody said that the key is gone"), "{report}");
+}
