@@ -44,6 +44,12 @@ pub const OUTCOMES: Bound = Bound {
     short: 1,
     thorough: 25,
 };
+pub const POLLED: Bound = Bound {
+    variable: "LOCKSTEP_POLLED",
+    cases: "programs beside a service that polls, compared in the same way",
+    short: 20,
+    thorough: 140,
+};
 pub const REPEATS: Bound = Bound {
     variable: "LOCKSTEP_REPEATS",
     cases: "random programs of each kind, whose explorations are repeated",
@@ -137,12 +143,13 @@ pub const LEARNINGS: Bound = Bound {
 };
 
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 20] = [
+pub const BOUNDS: [Bound; 21] = [
     SEQUENCES,
     LIBRARY_SEQUENCES,
     STREAMS,
     PROGRAMS,
     OUTCOMES,
+    POLLED,
     REPEATS,
     DENSE,
     SHRUNK,

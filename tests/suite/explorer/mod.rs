@@ -28,6 +28,7 @@ mod nested_replies;
 mod lints;
 mod traces;
 mod outcomes;
+mod polling;
 mod repeats;
 mod sampling;
 mod shrinking;
