@@ -76,6 +76,8 @@ pub enum Record {
     Field(String, String),
     /// On more than half of several servers, the key is a string with this value.
     Majority(String, String),
+    /// On more than half of several servers, the sorted set has this member.
+    MajorityMember(String, String),
 }
 
 impl Record {
@@ -86,8 +88,14 @@ impl Record {
             | Record::Value(key, _)
             | Record::Member(key, _)
             | Record::Field(key, _)
-            | Record::Majority(key, _) => key,
+            | Record::Majority(key, _)
+            | Record::MajorityMember(key, _) => key,
         }
+    }
+
+    /// Whether more than half of several servers keep the grant, and not one server.
+    pub fn is_of_majority(&self) -> bool {
+        matches!(self, Record::Majority(..) | Record::MajorityMember(..))
     }
 }
 

@@ -40,7 +40,7 @@ impl Bench<'_> {
             Record::Value(key, value) | Record::Majority(key, value) => {
                 connection.get::<_, Option<String>>(key).await.unwrap() == Some(value)
             }
-            Record::Member(key, member) => {
+            Record::Member(key, member) | Record::MajorityMember(key, member) => {
                 connection.zscore::<_, _, Option<f64>>(key, member).await.unwrap().is_some()
             }
             Record::Field(key, field) => connection.hexists(key, field).await.unwrap(),

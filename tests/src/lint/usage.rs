@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Part, Resource};
-use locks::Record;
 
 use crate::actor::Actor;
 use crate::fault::SERVERS_MAX;
@@ -194,7 +193,7 @@ impl Call<'_> {
 fn records(history: &History) -> BTreeSet<Key> {
     let checked = history.footprints.iter().flat_map(|footprint| &footprint.records_checked);
     let keys = checked.flat_map(|record| {
-        let servers = if let Record::Majority(..) = record { 0..SERVERS_MAX } else { 0..1 };
+        let servers = if record.is_of_majority() { 0..SERVERS_MAX } else { 0..1 };
         servers.map(|server| (server, record.key().as_bytes().to_vec()))
     });
     keys.collect()

@@ -120,7 +120,7 @@ impl Simulation {
     /// Whether a record that exists stays there until then, if nobody changes it. This is not known
     /// of records on several servers, nor of those on real ones, nor if a clock drifts.
     fn lasts(&self, record: &Record, until: Duration) -> bool {
-        if matches!(record, Record::Majority(..)) || self.config.faults.server_drift_ppm != 0 {
+        if record.is_of_majority() || self.config.faults.server_drift_ppm != 0 {
             return true;
         }
         let left = until.saturating_sub(self.world.now);
@@ -131,11 +131,9 @@ impl Simulation {
     /// first server.
     fn has(&self, record: &Record) -> bool {
         let all = 0..self.servers.len();
-        match record {
-            Record::Majority(..) => {
-                2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.len()
-            }
-            _ => self.holds(0, record),
+        match record.is_of_majority() {
+            true => 2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.len(),
+            false => self.holds(0, record),
         }
     }
 
@@ -180,7 +178,7 @@ impl Simulation {
         // them. Otherwise the footprint of the command says enough.
         let records = grants.iter().zip(&changed).filter(|(_, is_changed)| **is_changed);
         let records = records.filter_map(|(grant, _)| grant.record.clone());
-        let looked_at = records.filter(|record| matches!(record, Record::Majority(..) | Record::Key(..)));
+        let looked_at = records.filter(|record| record.is_of_majority() || matches!(record, Record::Key(..)));
         self.world.recorder.grants_checked(looked_at);
         let mut events = Vec::new();
         for (grant, is_changed) in grants.iter_mut().zip(changed) {

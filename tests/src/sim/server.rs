@@ -44,7 +44,9 @@ pub(super) fn holds(data: Data<'_>, record: &Record) -> bool {
         Record::Value(key, value) | Record::Majority(key, value) => {
             data.get(key).is_some_and(|held| held == value.as_bytes())
         }
-        Record::Member(key, member) => data.score(key, member).is_some(),
+        Record::Member(key, member) | Record::MajorityMember(key, member) => {
+            data.score(key, member).is_some()
+        }
         Record::Field(key, field) => data.field(key, field).is_some(),
     }
 }
@@ -69,7 +71,7 @@ pub(super) fn asks(client: &redis::Client, record: &Record) -> bool {
             answer == Value::BulkString(value.clone().into_bytes())
         }
         Record::Key(_) | Record::Field(..) => answer == Value::Int(1),
-        Record::Member(..) => answer != Value::Nil,
+        Record::Member(..) | Record::MajorityMember(..) => answer != Value::Nil,
     })
 }
 
@@ -77,7 +79,9 @@ fn question(record: &Record) -> redis::Cmd {
     match record {
         Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
         Record::Value(key, _) | Record::Majority(key, _) => redis::cmd("GET").arg(key).to_owned(),
-        Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
+        Record::Member(key, member) | Record::MajorityMember(key, member) => {
+            redis::cmd("ZSCORE").arg(key).arg(member).to_owned()
+        }
         Record::Field(key, field) => redis::cmd("HEXISTS").arg(key).arg(field).to_owned(),
     }
 }

@@ -177,7 +177,7 @@ impl StepFootprint {
 
     fn sees_changes_by(&self, other: &StepFootprint) -> bool {
         self.records_checked.iter().any(|record| {
-            let is_there = |server: usize| server == 0 || matches!(record, Record::Majority(..));
+            let is_there = |server: usize| server == 0 || record.is_of_majority();
             other.servers.iter().any(|(server, print)| is_there(*server) && changes(print, record))
         })
     }
@@ -208,8 +208,10 @@ pub(crate) fn changes(footprint: &Footprint, record: &Record) -> bool {
     footprint.iter().filter(|&(_, access, _)| access == Access::Write).any(|(resource, ..)| match resource {
         Resource::Database(_) => true,
         Resource::Key { key, part, .. } if key == record.key().as_bytes() => match (part, record) {
-            (Part::Member(changed), Record::Member(_, member)) => changed == member.as_bytes(),
-            (Part::Places(..), Record::Member(..)) => false,
+            (Part::Member(changed), Record::Member(_, member) | Record::MajorityMember(_, member)) => {
+                changed == member.as_bytes()
+            }
+            (Part::Places(..), Record::Member(..) | Record::MajorityMember(..)) => false,
             _ => true,
         },
         _ => false,
