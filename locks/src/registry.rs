@@ -35,6 +35,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::fair_semaphore_comment::ALGORITHM,
     published::fair_semaphore_weighted::ALGORITHM,
     published::fair_semaphore_locked::ALGORITHM,
+    published::quorum_semaphore::ALGORITHM,
     mutex::ALGORITHM,
     mutex::ALGORITHM_RENEWED,
     mutex::ALGORITHM_WAITING,

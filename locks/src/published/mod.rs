@@ -30,5 +30,6 @@ pub mod fair_semaphore_posted;
 pub mod fair_semaphore_comment;
 pub mod fair_semaphore_weighted;
 pub mod fair_semaphore_locked;
+pub mod quorum_semaphore;
 pub mod limiters;
 pub mod jobs;

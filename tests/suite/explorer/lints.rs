@@ -368,6 +368,7 @@ fn locks_for_use_show_no_lint() {
         fair_semaphore_comment: client-time, cross-slot
         fair_semaphore_weighted: client-time, cross-slot
         fair_semaphore_locked: client-time, cross-slot
+        quorum_semaphore: client-time
     "#]]
     .assert_eq(&published);
 }
