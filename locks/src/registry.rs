@@ -36,6 +36,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::fair_semaphore_weighted::ALGORITHM,
     published::fair_semaphore_locked::ALGORITHM,
     published::quorum_semaphore::ALGORITHM,
+    published::leader_set::ALGORITHM,
+    published::leader_set::ALGORITHM_CHECKED,
     mutex::ALGORITHM,
     mutex::ALGORITHM_RENEWED,
     mutex::ALGORITHM_WAITING,

@@ -31,5 +31,6 @@ pub mod fair_semaphore_comment;
 pub mod fair_semaphore_weighted;
 pub mod fair_semaphore_locked;
 pub mod quorum_semaphore;
+pub mod leader_set;
 pub mod limiters;
 pub mod jobs;

@@ -369,6 +369,8 @@ fn locks_for_use_show_no_lint() {
         fair_semaphore_weighted: client-time, cross-slot
         fair_semaphore_locked: client-time, cross-slot
         quorum_semaphore: client-time
+        leader_set: plain-del
+        leader_set_checked: plain-del
     "#]]
     .assert_eq(&published);
 }
