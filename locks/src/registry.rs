@@ -57,6 +57,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     limiters::incr_expire::ALGORITHM,
     limiters::incr_by_window::ALGORITHM,
     limiters::incr_in_script::ALGORITHM,
+    limiters::sliding_window_counter::ALGORITHM,
     limiters::zset_log::ALGORITHM,
     limiters::token_bucket::ALGORITHM,
     limiters::token_bucket::ALGORITHM_BY_TIME,

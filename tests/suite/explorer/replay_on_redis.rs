@@ -77,9 +77,10 @@ const TOO_EXACT: [&str; 3] = [
     "redisson_process.lost.recovers.txt",
 ];
 
-/// The first counts in windows of the clock, and no replay can choose where these begin. The others
-/// reply with microseconds.
-const OF_THE_CLOCK: [&str; 3] = ["incr_by_window.", "limiter_window.", "limiter_bucket."];
+/// The first two count in windows of the clock, and no replay can choose where these begin. The
+/// others reply with microseconds.
+const OF_THE_CLOCK: [&str; 4] =
+    ["incr_by_window.", "sliding_window_counter.", "limiter_window.", "limiter_bucket."];
 
 /// How many servers the algorithm of a saved schedule uses.
 fn servers(saved: &SavedSchedule) -> usize {

@@ -3,6 +3,7 @@
 pub mod incr_expire;
 pub mod incr_by_window;
 pub mod incr_in_script;
+pub mod sliding_window_counter;
 pub mod zset_log;
 pub mod token_bucket;
 pub mod leaky_bucket;
