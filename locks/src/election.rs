@@ -30,10 +30,12 @@ use redis::Script;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
-use crate::lock::Release;
+use crate::lock::{Record, Release};
 use crate::mutex;
 use crate::name::Name;
+use crate::row::{self, ClientSide};
 use crate::script::lua_raise;
+use crate::spec::{Ability, Algorithm, Open, Spec};
 
 /// Most bytes of the name of a candidate. Every look returns it.
 const CANDIDATE_MAX: usize = 1024;
@@ -263,3 +265,21 @@ impl Deref for Leadership {
         &self.0
     }
 }
+
+/// The row of the registry. A candidate tries once, and a task renews its leadership.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "election",
+    spec: &Spec {
+        abilities: &[Ability::Fences, Ability::Renews],
+        guarantees: "one leader at a time, until it resigns or its lease ends, with a term that is greater than all before",
+        objection: "a leader that outlives its lease does not know it: only a resource that checks terms keeps it out",
+        ..mutex::SPEC
+    },
+    scripts: &[CAMPAIGN, RENEW, mutex::RELEASE],
+    open: Open::One(|connection, env, terms| {
+        let election = Election::builder(connection, &terms.key).of(env, terms);
+        row::open(terms, election, |Election(lease)| {
+            Box::new(ClientSide::new(lease, &[b"candidate"], Record::Value))
+        })
+    }),
+};

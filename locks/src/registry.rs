@@ -5,7 +5,8 @@ use crate::published::{jobs, limiters};
 pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 pub use crate::task::{Doing, Side, Task, Work};
 use crate::{
-    idempotency, multi_lock, mutex, published, rate_limiter, redlock, reentrant_mutex, rw_lock, semaphore,
+    election, idempotency, multi_lock, mutex, published, rate_limiter, redlock, reentrant_mutex, rw_lock,
+    semaphore,
 };
 
 /// Every algorithm: the locks, then the limiters, then what is done once. The published ones come
@@ -54,6 +55,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     multi_lock::ALGORITHM_WAITING,
     multi_lock::ALGORITHM_RENEWED,
     redlock::ALGORITHM,
+    election::ALGORITHM,
     limiters::incr_expire::ALGORITHM,
     limiters::incr_by_window::ALGORITHM,
     limiters::incr_in_script::ALGORITHM,
