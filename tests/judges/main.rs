@@ -15,6 +15,7 @@ mod explorer {
     mod thresholds;
     mod lost_messages;
     mod server_faults;
+    mod waits;
     mod multiplexed;
     pub(crate) mod oracles;
     mod oracle_boundaries;

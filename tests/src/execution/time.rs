@@ -118,9 +118,7 @@ impl Execution<'_> {
     fn advanced(&mut self, before: Duration) {
         self.sim.learn_timers();
         self.sim.tick();
-        if self.sim.end_waits() {
-            self.quiesce();
-        }
+        self.quiesce();
         self.sim.world.recorder.time_moved();
         self.sim.advanced(self.sim.world.now - before);
     }

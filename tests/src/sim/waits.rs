@@ -39,8 +39,8 @@ impl Simulation {
         self.tell(actor, &Told::Answered { nth, answer: Answer::Waits });
     }
 
-    /// Ends the waits of the commands that servers have answered. Returns whether there are any.
-    pub(crate) fn end_waits(&mut self) -> bool {
+    /// Ends the waits of the commands that servers have answered.
+    pub(crate) fn end_waits(&mut self) {
         let mut served = Vec::new();
         for ((actor, nth), result) in self.engines.iter_mut().flat_map(|engine| engine.served.drain(..)) {
             served.extend(self.world.gate(actor, nth).map(|gate| (gate, result)));
@@ -51,9 +51,7 @@ impl Simulation {
             served.extend(if let Poll::Ready(result) = poll { Some((*gate, result)) } else { None });
             is_waiting
         });
-        let has_ended = !served.is_empty();
         served.into_iter().for_each(|(gate, result)| self.end_wait(gate, result));
-        has_ended
     }
 
     fn end_wait(&mut self, gate: usize, result: RedisResult<Value>) {

@@ -9,6 +9,7 @@ mod livelocks;
 mod thresholds;
 mod lost_messages;
 mod server_faults;
+mod waits;
 mod subscriptions;
 mod multiplexed;
 mod fault_matrix;
