@@ -36,46 +36,86 @@ fn scenario(seconds: &'static str, patience: u64, faults: Faults) -> Scenario {
 
 #[test]
 fn an_element_ends_the_wait() {
-    check(&scenario("0", 50, Faults::none()), "A\nB\nB\nwait\nA.2", &expect![[r#"
+    check(
+        &scenario("0", 50, Faults::none()),
+        "A\nB\nB\nwait\nA.2",
+        &expect![[r#"
         +0 B: RPUSH list 1 → 1
         +0 A: BLPOP list 0 → ["list", "1"]
         +0 B: LLEN list → 0
         +20 time
         +20 A: ECHO over → "over"
-    "#]]);
+    "#]],
+    );
 }
 
 /// Its client does nothing then, but time stops.
 #[test]
 fn a_timeout_ends_the_wait() {
-    check(&scenario("0.005", 50, Faults::none()), "A\nwait\nB\nB\nwait\nA.2", &expect![[r#"
+    check(
+        &scenario("0.005", 50, Faults::none()),
+        "A\nwait\nB\nB\nwait\nA.2",
+        &expect![[r#"
         +5 A: BLPOP list 0.005 → (nil)
         +5 time
         +5 B: RPUSH list 1 → 1
         +5 B: LLEN list → 1
         +25 time
         +25 A: ECHO over → "over"
-    "#]]);
+    "#]],
+    );
 }
 
 /// What is pushed later stays for others.
 #[test]
 fn a_client_that_gives_up_withdraws_its_command() {
-    check(&scenario("0", 5, Faults::none()), "A\nwait\nB\nB\nA.2", &expect![[r#"
+    check(
+        &scenario("0", 5, Faults::none()),
+        "A\nwait\nB\nB\nA.2",
+        &expect![[r#"
         +25 time
         +25 B: RPUSH list 1 → 1
         +25 B: LLEN list → 1
         +25 A: ECHO given up → "given up"
-    "#]]);
+    "#]],
+    );
+}
+
+/// A multiplexed connection stays open, so its command waits on, and takes what nobody gets.
+#[test]
+fn a_multiplexed_connection_withdraws_nothing() {
+    let waits = |client: Client| async move {
+        let mut link = client.multiplexed().await?;
+        let pop = redis::cmd("BLPOP").arg(&["list", "0"]).to_owned();
+        _ = timeout(Duration::from_millis(5), pop.exec_async(&mut link)).await;
+        sleep(Duration::from_millis(20)).await;
+        send::<()>(&mut client.connection(), &["ECHO", "given up"]).await
+    };
+    let scenario = Scenario::new("multiplexed").actors(1, from_fn(waits)).actors(1, from_fn(pushes));
+    check(
+        &scenario,
+        "A\nwait\nB\nB\nA.2",
+        &expect![[r#"
+        +25 time
+        +25 B: RPUSH list 1 → 1
+        +25 A: BLPOP list 0 → ["list", "1"]
+        +25 B: LLEN list → 0
+        +25 A: ECHO given up → "given up"
+    "#]],
+    );
 }
 
 #[test]
 fn the_command_of_a_client_that_crashes_is_withdrawn() {
-    check(&scenario("0", 50, Faults::none().crashes(1)), "A\ncrash A\nB\nB", &expect![[r#"
+    check(
+        &scenario("0", 50, Faults::none().crashes(1)),
+        "A\ncrash A\nB\nB",
+        &expect![[r#"
         +0 crash A
         +0 B: RPUSH list 1 → 1
         +0 B: LLEN list → 1
-    "#]]);
+    "#]],
+    );
 }
 
 /// A timer of one client and the timeout of another come at the same time. Both act.
@@ -91,10 +131,14 @@ fn a_timeout_and_a_timer_at_the_same_time() {
         send::<()>(&mut link, &["ECHO", "over"]).await
     };
     let scenario = Scenario::new("tie").actors(1, from_fn(sleeps)).actors(1, from_fn(waits));
-    check(&scenario, "A\nB\nwait\nB\nA", &expect![[r#"
+    check(
+        &scenario,
+        "A\nB\nwait\nB\nA",
+        &expect![[r#"
         +5 B: BLPOP list 0.005 → (nil)
         +5 time
         +5 B: ECHO over → "over"
         +5 A: ECHO awake → "awake"
-    "#]]);
+    "#]],
+    );
 }
