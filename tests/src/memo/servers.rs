@@ -246,14 +246,16 @@ impl KnownServers {
         self.transitions.get(deed).cloned()
     }
 
-    /// Learns the answer of a server.
-    pub(crate) fn learn(&mut self, deed: Deed, transition: Transition) {
+    /// Learns the answer of a server, and returns it.
+    pub(crate) fn learn(&mut self, deed: Deed, transition: Transition) -> Arc<Transition> {
         let heard = transition.messages.iter().map(|(_, message)| message.len()).sum::<usize>();
         let replies = transition.served.iter().filter_map(|(_, result)| result.as_ref().ok());
         let reply = if let Reply::Now(reply) = &transition.reply { Some(reply) } else { None };
         self.value_bytes += replies.chain(reply).map(value_bytes).sum::<usize>() + heard;
         debug_assert!(self.transitions.get(&deed).is_none(), "a server that is known does not run");
-        self.transitions.learn(deed, Arc::new(transition));
+        let transition = Arc::new(transition);
+        self.transitions.learn(deed, transition.clone());
+        transition
     }
 
     /// The history of probes, if that is known.

@@ -54,11 +54,9 @@ impl Simulation {
         let state = self.world.servers[server]?;
         let deed = (state, self.clocks[server].now(), deed);
         if let Some(transition) = known.servers.transition(&deed) {
-            self.world.servers[server] = Some(transition.next);
             engine.footprint = transition.footprint.clone();
-            engine.served.extend(transition.served.iter().cloned());
             drop(known);
-            self.hear_all(&transition.messages);
+            self.follow(server, &transition);
             return Some(transition.reply.clone());
         }
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
@@ -138,13 +136,18 @@ impl Simulation {
             let waits = |of| !served.iter().any(|(served, _)| *served == of);
             known.servers.change_waiters(&mut next, |waiters| waiters.retain(|of| waits((of.actor, of.nth))));
         }
-        let (heard, ended) = (messages.clone(), served.clone());
         let transition = Transition { reply, footprint, next, messages, served };
-        known.servers.learn((state, self.clocks[server].now(), deed), transition);
-        (self.world.servers[server], engine.loaded) = (Some(next), Some(next));
-        engine.served.extend(ended);
+        let transition = known.servers.learn((state, self.clocks[server].now(), deed), transition);
+        engine.loaded = Some(next);
         drop(known);
-        self.hear_all(&heard);
+        self.follow(server, &transition);
+    }
+
+    /// A known server moves to its next state, and what it sends is on its way.
+    fn follow(&mut self, server: usize, transition: &Transition) {
+        self.world.servers[server] = Some(transition.next);
+        self.engines[server].served.extend(transition.served.iter().cloned());
+        self.hear_all(&transition.messages);
     }
 
     /// A server that is known has one more subscriber. Returns what that touches there.
