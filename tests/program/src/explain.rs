@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             text += &format!("\n{drawn}");
             progress.finish_and_clear();
             let saved = save(&mut runner, verdict).context("the verdict has no schedule")?;
-            show(args, &mut runner, Some((&saved, schedules)), &text)?;
+            show(args, &mut runner, Some(&(saved, schedules)), &text)?;
             return Ok(ExitCode::SUCCESS);
         }
         progress.inc(1);
@@ -153,13 +153,13 @@ fn explain_debate(args: &Args, debate: &Debate) -> Result<ExitCode> {
             text += "The debate says otherwise: please report it.\n";
         }
     }
-    show(args, &mut runner, found.as_ref().map(|(saved, schedules)| (saved, *schedules)), &text)?;
+    show(args, &mut runner, found.as_ref(), &text)?;
     Ok(ExitCode::from(u8::from(!are_as_stated)))
 }
 
 /// Prints what was found, and writes the files that are asked for: those of a counterexample that
 /// was found in so many schedules in all.
-fn show(args: &Args, runner: &mut Runner, found: Option<(&SavedSchedule, u64)>, text: &str) -> Result<()> {
+fn show(args: &Args, runner: &mut Runner, found: Option<&(SavedSchedule, u64)>, text: &str) -> Result<()> {
     let Some((saved, schedules)) = found else {
         print(text)?;
         if args.save.is_some() || args.drawings.is_any() {
@@ -168,7 +168,7 @@ fn show(args: &Args, runner: &mut Runner, found: Option<(&SavedSchedule, u64)>, 
         return Ok(());
     };
     let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();
-    let data = is_needed.then(|| counterexample(runner, saved, schedules)).transpose()?;
+    let data = is_needed.then(|| counterexample(runner, saved, *schedules)).transpose()?;
     match (args.format, &data) {
         (Format::Json, Some(data)) => print_json(&(data.to_json() + "\n"))?,
         _ => print(text)?,

@@ -6,13 +6,12 @@ use harness::oracle::Fenced;
 use harness::{ActorError, Client, Faults, Scenario};
 use redis::Script;
 
-use super::debate::{Claim, Debate};
+use super::debate::{Claim, Debate, KLEPPMANN, RELEASE};
 
 pub(super) const DEBATE: Debate = Debate {
     name: "fencing",
     about: "What happens to the data if a client writes after its lease has ended?",
-    sources: &["Martin Kleppmann, \"How to do distributed locking\" (2016), \
-        https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html"],
+    sources: &[KLEPPMANN],
     claims: &[
         Claim {
             scenario: "a storage that takes every write",
@@ -36,9 +35,6 @@ const STORAGE: usize = 1;
 const ACQUIRE: &str = "-- acquire
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
 return false";
-const RELEASE: &str = "-- release
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0";
 const TAKES_ALL: &str = "-- write
 redis.call('SET', KEYS[1], ARGV[1])
 return 1";

@@ -7,16 +7,12 @@ use harness::oracle::ExclusiveBelief;
 use harness::{ActorError, Client, Scenario};
 use redis::{RedisResult, Script};
 
-use super::debate::{Claim, Debate};
+use super::debate::{Claim, Debate, KLEPPMANN, RELEASE};
 
 pub(super) const DEBATE: Debate = Debate {
     name: "pauses",
     about: "Is Redlock safe if a client pauses for longer than its lease?",
-    sources: &[
-        "Martin Kleppmann, \"How to do distributed locking\" (2016), \
-            https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html",
-        "Salvatore Sanfilippo, \"Is Redlock safe?\" (2016), http://antirez.com/news/101",
-    ],
+    sources: &[KLEPPMANN, "Salvatore Sanfilippo, \"Is Redlock safe?\" (2016), http://antirez.com/news/101"],
     claims: &[
         Claim {
             scenario: "a pause before the check",
@@ -45,10 +41,6 @@ enum Pause {
     BeforeCheck,
     AfterCheck,
 }
-
-const RELEASE: &str = "-- release
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0";
 
 /// A, which pauses, and B, which does not. The pause is a part of A's code, so that its place is
 /// known. All orders of commands are explored.
