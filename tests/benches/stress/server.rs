@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use emulator::{Clock, Timestamp};
 use redis::Value;
 
@@ -20,6 +20,8 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// A server gives memory back in this time: its allocator waits for a second, and is called once a
 /// second.
 const RETURN_TIME: Duration = Duration::from_secs(3);
+/// How many more threads a server may have at the end than at the start.
+const THREADS_GROWTH_MAX: u64 = 16;
 /// The most time until the server notices that all clients have disconnected.
 const GONE_MAX: Duration = Duration::from_secs(30);
 /// The most attempts to start a server, if another process takes its port first.
@@ -214,6 +216,25 @@ impl fmt::Display for Usage {
         let Usage { threads, descriptors, .. } = self;
         write!(f, "{:6} MiB  {threads:4} threads  {descriptors:5} descriptors", self.resident_bytes >> 20)
     }
+}
+
+/// Fails if a server that has served and been left several times holds on to more each time.
+///
+/// What its allocator keeps varies, so one usage says little. A leak raises the least usage of the
+/// second half of the times above that of the first half, while luck would have to strike a whole
+/// half.
+pub(crate) fn judge_growth(at_start: Usage, usages: &[Usage], bytes_max: u64) -> Result<()> {
+    let (early, late) = usages.split_at(usages.len() / 2);
+    let [early, late] = [early, late].map(|half| half.iter().map(|usage| usage.resident_bytes).min());
+    println!(
+        "  bounds: descriptors as at the start; {THREADS_GROWTH_MAX} threads more than at the start; the least memory of \
+         the later half at most {} MiB more than that of the earlier half",
+        bytes_max >> 20
+    );
+    ensure!(late <= early.map(|bytes| bytes + bytes_max), "FAILED: memory grows");
+    let threads = usages.last().map(|usage| usage.threads);
+    ensure!(threads <= Some(at_start.threads + THREADS_GROWTH_MAX), "FAILED: threads are left");
+    Ok(())
 }
 
 /// Repeats a check until it returns a value or the time is over.
