@@ -183,6 +183,11 @@ impl Client {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
     }
 
+    /// Whether the server sends it messages that are no replies.
+    pub fn hears(&self) -> bool {
+        self.is_subscriber() || self.tracking.is_some()
+    }
+
     /// Its subscriptions.
     pub fn listens_to(&self) -> impl Iterator<Item = (Topic, &Bytes)> {
         let topics = Topic::ALL.into_iter().zip(&self.subscriptions);

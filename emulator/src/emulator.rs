@@ -231,11 +231,11 @@ impl Emulator {
         self.shared.engine().restore_data(snapshot);
     }
 
-    /// Closes the connections of all subscribed or blocked clients, as a server that shuts down
-    /// does.
+    /// Closes the connections of all subscribed, tracking or blocked clients, as a server does that
+    /// shuts down.
     ///
     /// Messages sent to them before still arrive. Like a command, this leaves a footprint. Other
-    /// connections stay open: only a subscribed or blocked client notices a shutdown.
+    /// connections stay open: only a client that waits for something notices a shutdown.
     pub fn hang_up(&self) {
         self.shared.engine().hang_up();
     }

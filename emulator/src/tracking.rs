@@ -51,6 +51,16 @@ impl Tracker {
         self.prefixes.entry(prefix.clone()).or_default().insert(slot);
     }
 
+    /// Returns the keys that a client has read, for whose next changes it gets messages.
+    pub fn read_by(&self, slot: Slot) -> impl Iterator<Item = &Bytes> {
+        self.readers.iter().filter(move |(_, slots)| slots.contains(&slot)).map(|(key, _)| key)
+    }
+
+    /// Whether a client tracks all keys with some prefix.
+    pub fn has_prefixes(&self, slot: Slot) -> bool {
+        self.prefixes.values().any(|slots| slots.contains(&slot))
+    }
+
     /// Takes the clients that have read a key. They get no further message for it until they read
     /// it again.
     pub fn take_readers(&mut self, key: &[u8]) -> Slots {

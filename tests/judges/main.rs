@@ -23,6 +23,7 @@ mod explorer {
     mod vacuous;
     mod traces;
     mod outcomes;
+    mod tracking;
     mod repeats;
     mod shrinking;
 }

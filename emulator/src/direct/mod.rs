@@ -156,15 +156,16 @@ impl DirectConnection {
     }
 
     /// Returns the footprint of closing the connection: its subscriptions end, unless the server
-    /// has hung up before.
+    /// has hung up before. A later change of a key that it tracks sends no message.
     pub fn closing(&self) -> Footprint {
         let mut footprint = Footprint::default();
-        self.client(|client| {
-            if client.is_subscriber() || client.is_hung_up {
-                footprint.connections(Access::Read);
-            }
-            client.note_leaving(&mut footprint);
-        });
+        let mut engine = self.shared.engine();
+        engine.note_tracked(self.slot, &mut footprint);
+        let client = engine.client(self.slot);
+        if client.hears() || client.is_hung_up {
+            footprint.connections(Access::Read);
+        }
+        client.note_leaving(&mut footprint);
         footprint
     }
 

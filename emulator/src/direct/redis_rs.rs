@@ -1,9 +1,10 @@
 //! redis-rs's connection traits for [`DirectConnection`].
 
 use std::io;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat};
+use redis::{Arg, Cmd, Pipeline, PushKind, RedisFuture, RedisResult, Value, VerbatimFormat};
 use smallvec::SmallVec;
 
 use super::{Answer, DirectConnection};
@@ -44,6 +45,18 @@ impl DirectConnection {
             return Some(Ok(to_value(reply, client.protocol)));
         }
         (client.closing != Closing::No).then(|| Err(io::Error::from(io::ErrorKind::BrokenPipe).into()))
+    }
+
+    /// Polls for the next message that is not a reply. `None` if no more will come.
+    #[doc(hidden)]
+    pub fn poll_push(&self, cx: &mut Context<'_>) -> Poll<Option<Value>> {
+        self.poll_message(cx).map(|message| {
+            let Reply::Push(words) = message else { return None };
+            let mut words = words.into_iter();
+            let Some(Reply::Bulk(kind)) = words.next() else { return None };
+            let kind = PushKind::Other(String::from_utf8_lossy(&kind).into_owned());
+            Some(Value::Push { kind, data: words.map(|word| to_value(word, Protocol::Resp3)).collect() })
+        })
     }
 
     /// Runs a pipeline in one piece, as if its bytes had arrived together, unless one of its

@@ -73,7 +73,7 @@ impl Engine {
             engine.invalidate(&Client::nobody());
             engine.keyspace.footprint_mut().connections(Access::Write);
             let mut others = engine.clients.others();
-            others.retain(|client| client.is_blocked || client.is_subscriber());
+            others.retain(|client| client.is_blocked || client.hears());
             let slots: Vec<Slot> = others.into_iter().map(|client| client.slot).collect();
             slots.into_iter().for_each(|slot| engine.end_service(slot, Client::hang_up));
             Reply::NOTHING

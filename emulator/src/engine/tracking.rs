@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::state::Engine;
 use crate::client::{Client, Slot};
-use crate::footprint::{Access, Resource};
+use crate::footprint::{Access, Footprint, Resource};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -65,6 +65,16 @@ impl Engine {
             for slot in self.tracker.by_prefix(&prefix) {
                 self.tell(&nobody, slot, Some(&keys));
             }
+        }
+    }
+
+    /// Records in the footprint which changes cause a message to this client.
+    pub(crate) fn note_tracked(&self, slot: Slot, footprint: &mut Footprint) {
+        for db in 0..self.keyspace.databases() {
+            if self.tracker.has_prefixes(slot) {
+                footprint.database(Access::Read, db);
+            }
+            self.tracker.read_by(slot).for_each(|key| footprint.key(Access::Read, db, key, None));
         }
     }
 
@@ -132,6 +142,9 @@ impl Engine {
         };
         if speaks != protocol || speaks == Protocol::Resp2 && !listens {
             return;
+        }
+        if speaks == Protocol::Resp2 {
+            self.keyspace.footprint_mut().channel(Access::Write, CHANNEL.as_bytes());
         }
         if slot == current.slot {
             self.outbox.send_after_reply(message);

@@ -13,7 +13,8 @@ use crate::server::{Program, Server, judge_growth};
 const QUARTERS: usize = 4;
 /// How many connections are open at once: half of what a process may have open by default.
 const AT_ONCE: usize = 500;
-/// The most by which the server's memory may be greater in the later quarters than in the earlier ones.
+/// The most by which the server's memory may be greater in the later quarters than in the earlier
+/// ones.
 const MEMORY_GROWTH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(clap::Args)]

@@ -221,8 +221,7 @@ impl fmt::Display for Usage {
 /// Fails if a server that has served and been left several times holds on to more each time.
 ///
 /// What its allocator keeps varies, so one usage says little. A leak raises the least usage of the
-/// second half of the times above that of the first half, while luck would have to strike a whole
-/// half.
+/// second half of the times above that of the first half. Luck would have to strike a whole half.
 pub(crate) fn judge_growth(at_start: Usage, usages: &[Usage], bytes_max: u64) -> Result<()> {
     let (early, late) = usages.split_at(usages.len() / 2);
     let [early, late] = [early, late].map(|half| half.iter().map(|usage| usage.resident_bytes).min());

@@ -100,8 +100,9 @@ impl GatedConnection {
     async fn in_time<T>(&self, sent: Duration, waiting: impl Future<Output = T>) -> Option<T> {
         // The client at the other end of a stream has a timeout of its own, and for what comes from
         // outside there is none.
+        let traffic = self.live.link(self.nth).1;
         match self.live.terms().response_timeout {
-            Some(limit) if !matches!(self.live.link(self.nth).1, Traffic::Bytes | Traffic::Arrivals) => {
+            Some(limit) if !traffic.is_stream() && traffic != Traffic::Arrivals => {
                 tokio::time::timeout_at(self.live.instant(sent + limit), waiting).await.ok()
             }
             _ => Some(waiting.await),

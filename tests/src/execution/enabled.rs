@@ -158,8 +158,10 @@ impl Execution<'_> {
         let is_ready = |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !tries_in_vain(gate.actor);
         for gate in world.gates.iter().filter(is_ready) {
             let place = if Some(gate.actor) == first { goes_first } else { enabled.len() };
-            if gate.awaits_reply() {
+            if gate.receives() {
                 enabled.insert(place, Step::Receive(gate.actor, gate.nth));
+            }
+            if !gate.waits() {
                 continue;
             }
             enabled.insert(place, Step::Run(gate.actor, gate.nth));

@@ -30,7 +30,7 @@ impl Execution<'_> {
                 break;
             }
             for &actor in &active {
-                for connection in self.connections(actor, Gate::awaits_reply) {
+                for connection in self.connections(actor, Gate::receives) {
                     self.take(Step::Receive(actor, connection));
                     has_moved = true;
                 }

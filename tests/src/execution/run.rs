@@ -225,7 +225,7 @@ impl Execution<'_> {
                 self.let_through(actor, connection, passage);
             }
             Step::Receive(actor, connection) => {
-                if let Some(gate) = self.gate(actor, connection, Gate::awaits_reply) {
+                if let Some(gate) = self.gate(actor, connection, Gate::receives) {
                     self.sim.deliver(gate);
                     self.settle(actor);
                 }

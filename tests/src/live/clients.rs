@@ -426,7 +426,7 @@ impl Code for Live {
                 None => return false,
             },
             Told::Heard { nth, message } => match own.ports.get_mut(*nth) {
-                Some(port) => port.receive(Inbox::Message(message.clone())),
+                Some(port) => port.hear(message.clone()),
                 None => return false,
             },
             Told::Cancelled(id) => {

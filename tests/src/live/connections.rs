@@ -41,7 +41,7 @@ impl LiveClient {
 
     /// Comes to the gate of a connection with a request.
     pub(crate) fn ask(&self, nth: usize, request: Pending) {
-        let is_shared = self.link(nth).1 == Traffic::Bytes;
+        let is_shared = self.link(nth).1.is_stream();
         let task = if is_shared { 0 } else { self.live.sending_task(self.process) };
         let (release, operation) = {
             let mut state = self.live.state();
@@ -65,6 +65,11 @@ impl LiveClient {
             self.note(Act::AwaitMessage { nth, operation });
         }
         message
+    }
+
+    /// Polls for a message that comes between replies.
+    pub(crate) fn poll_push(&self, nth: usize, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
+        self.port(nth, |port| port.poll_push(cx))
     }
 
     /// No longer waits at a gate.

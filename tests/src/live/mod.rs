@@ -24,6 +24,7 @@ mod code;
 mod quiescence;
 mod panics;
 mod port;
+mod wire;
 mod clients;
 mod client;
 mod connections;
@@ -39,6 +40,7 @@ pub(crate) use quiescence::Quiescence;
 pub(crate) use request::{Pending, Request, RequestKind, hash_result, value_bytes};
 pub(crate) use runtime::PausedRuntime;
 pub(crate) use told::{Answer, Loss, Telling, Told, Traffic};
+pub(crate) use wire::encode;
 
 use crate::actor::Actor;
 

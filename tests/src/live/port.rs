@@ -1,5 +1,6 @@
 //! One connection of a client, and what has come for the code that waits there.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
 use super::{Answer, Loss, Traffic};
@@ -17,6 +18,10 @@ pub(super) struct Port {
     inbox: Inbox,
     /// Wakes the code that waits here.
     waker: Option<Waker>,
+    /// Messages that have come between replies. `None` if no more will come.
+    pushes: VecDeque<Option<Vec<u8>>>,
+    /// Wakes the code that waits for such a message.
+    push_waker: Option<Waker>,
 }
 
 /// The thing that code waits for at a connection.
@@ -39,8 +44,17 @@ pub(super) enum Inbox {
 impl Port {
     /// An open connection.
     pub(super) fn new(server: usize, traffic: Traffic) -> Port {
-        let (awaits, inbox, waker) = (None, Inbox::Empty, None);
-        Port { server, traffic, is_open: true, was_given_up: false, awaits, inbox, waker }
+        Port {
+            server,
+            traffic,
+            is_open: true,
+            was_given_up: false,
+            awaits: None,
+            inbox: Inbox::Empty,
+            waker: None,
+            pushes: VecDeque::new(),
+            push_waker: None,
+        }
     }
 
     /// The place of this connection in the next process of its client.
@@ -58,6 +72,24 @@ impl Port {
         self.was_given_up |= matches!(inbox, Inbox::Answer(Answer::Lost(Loss::Late)));
         self.inbox = inbox;
         self.waker.take()
+    }
+
+    /// A message arrives. Returns what wakes the code that waits for it.
+    pub(super) fn hear(&mut self, message: Option<Vec<u8>>) -> Option<Waker> {
+        if self.traffic != Traffic::Pushes {
+            return self.receive(Inbox::Message(message));
+        }
+        self.pushes.push_back(message);
+        self.push_waker.take()
+    }
+
+    /// Polls for a message that comes between replies.
+    pub(super) fn poll_push(&mut self, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if let Some(push) = self.pushes.pop_front() {
+            return Poll::Ready(push);
+        }
+        self.push_waker = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Polls for the answer to a request.

@@ -10,7 +10,9 @@ use foldhash::quality::FixedState;
 use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
 
 use crate::fingerprint::fingerprint;
-use crate::render::{brief, brief_command, bytes_of, first_key, format_command, format_words, script_name};
+use crate::render::{
+    Format as _, brief, brief_command, bytes_of, first_key, format_command, format_words, script_name,
+};
 use crate::trace::{HoldId, Script};
 
 /// One step of a client. Clones share it.
@@ -99,6 +101,18 @@ impl Request {
         let commands: Vec<_> = self.commands().map(format_command).collect();
         let key = self.commands().find_map(first_key);
         (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
+    /// The reply on one line. Of the reply to `HELLO` only the protocol: the rest tells which
+    /// server it is, and how many connections came before.
+    pub(crate) fn format_reply(&self, reply: &Value) -> String {
+        match (&self.kind, reply) {
+            (RequestKind::Command(cmd), Value::Map(pairs)) if brief_command(cmd).starts_with("HELLO") => {
+                let protocol = pairs.iter().filter(|(key, _)| *key == Value::BulkString(b"proto".into()));
+                Value::Map(protocol.cloned().collect()).show()
+            }
+            _ => reply.show(),
+        }
     }
 
     /// The database that it selects for its connection, if it is a single command.

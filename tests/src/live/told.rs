@@ -76,10 +76,19 @@ pub(crate) enum Traffic {
     Requests,
     /// Requests of a client that may have stopped waiting before the reply arrives.
     Bytes,
+    /// Requests as in `Bytes`, over RESP3: the server sends messages between its replies.
+    Pushes,
     /// Messages that the client has not received yet.
     Messages,
     /// What comes to the client from outside. No server has a part in it.
     Arrivals,
+}
+
+impl Traffic {
+    /// Whether the bytes of all tasks of a client pass here.
+    pub(crate) fn is_stream(self) -> bool {
+        matches!(self, Traffic::Bytes | Traffic::Pushes)
+    }
 }
 
 /// The thing that happens to a client that waits for a reply.

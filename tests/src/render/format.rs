@@ -75,7 +75,14 @@ impl Format for Value {
             Value::Okay => "OK".into(),
             Value::SimpleString(text) => text.clone(),
             Value::BulkString(bytes) => quoted(bytes),
-            Value::Array(items) => items.show(),
+            Value::Array(items) | Value::Set(items) => items.show(),
+            Value::Map(pairs) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", key.show(), value.show()));
+                format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+            }
+            Value::Double(number) => number.to_string(),
+            Value::Boolean(value) => value.to_string(),
+            Value::VerbatimString { text, .. } => quoted(text.as_bytes()),
             Value::ServerError(error) => [error.code(), error.details().unwrap_or_default()].join(" "),
             other => format!("{other:?}"),
         }

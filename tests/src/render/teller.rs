@@ -10,7 +10,7 @@ use crate::actor::Actor;
 use crate::fault::{Delivery, Description, Fault, FaultKind, Target};
 use crate::oracle::list;
 use crate::schedule::Step;
-use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
+use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Sent, Struck};
 
 /// Tells the history of `actors` clients up to the step `last_step`. What repeats after the last
 /// step is folded.
@@ -73,7 +73,7 @@ impl<'a> Teller<'a> {
                 let text = self.history.request_text(text, script.as_ref());
                 let name = self.task_name(*actor, sent.task);
                 self.act(event, Some(*actor), format!("{name}{to}: {text} → {reply}"));
-                self.request(event, *actor, sent.connection, *server);
+                self.request(event, *actor, *server, sent);
                 script.iter().for_each(|script| self.open_script(script));
                 changed.iter().for_each(|change| self.change(*server, change));
                 self.left(*actor);
@@ -221,12 +221,15 @@ impl<'a> Teller<'a> {
     }
 
     /// The act is a request that has run.
-    fn request(&mut self, event: &Event, actor: Actor, connection: usize, server: usize) {
+    fn request(&mut self, event: &Event, actor: Actor, server: usize, sent: &Sent) {
+        let &Sent { connection, is_behind, .. } = sent;
         self.message(actor, server, Sender::Client);
         // Nobody waits for an earlier reply on this connection any more.
         self.replying.retain(|&(other, nth, _)| (other, nth) != (actor, connection));
         match self.step(event) {
-            Some(Step::Send(..)) => self.replying.push((actor, connection, server)),
+            step if is_behind || matches!(step, Some(Step::Send(..))) => {
+                self.replying.push((actor, connection, server));
+            }
             _ => self.message(actor, server, Sender::Server),
         }
         if let Some(entry) = self.entries.last_mut() {

@@ -38,6 +38,11 @@ pub(crate) struct Gate {
     pub(crate) was_given_up: bool,
     /// The subscription of this connection.
     pub(super) subscription: Option<Subscription>,
+    /// Messages on their way that are no replies, the oldest first. `None` is the end of the
+    /// connection.
+    pub(super) pushes: VecDeque<Option<Value>>,
+    /// How many of them the server has written before its reply to the request.
+    pub(super) n_before_reply: usize,
 }
 
 impl Gate {
@@ -56,6 +61,8 @@ impl Gate {
             late: VecDeque::new(),
             was_given_up: false,
             subscription: None,
+            pushes: VecDeque::new(),
+            n_before_reply: 0,
         }
     }
 
@@ -74,9 +81,20 @@ impl Gate {
         matches!(self.gate_state, GateState::Replied(_))
     }
 
-    /// Whether the client is amid a request, so that it does not sleep.
+    /// Whether a reply or another message of the server is on the way.
+    pub(crate) fn receives(&self) -> bool {
+        self.awaits_reply() || !self.pushes.is_empty()
+    }
+
+    /// Nothing more arrives on this connection but the reply that is on the way.
+    pub(super) fn lose_pushes(&mut self) {
+        self.pushes.clear();
+        self.n_before_reply = 0;
+    }
+
+    /// Whether something is on its way here, so that the client does not sleep.
     pub(crate) fn is_busy(&self) -> bool {
-        self.waits() || self.awaits_reply()
+        self.waits() || self.receives()
     }
 
     /// Whether the client is amid a request that is slow.

@@ -42,7 +42,7 @@ impl Simulation {
     fn judge(&mut self, nth: usize) {
         let judgement = self.judgement(nth);
         for (server, read) in &judgement.reads {
-            self.world.recorder.server_judged(*server, read.clone());
+            self.world.recorder.server_access_beside(*server, read.clone());
         }
         self.world.judged[nth] = match &judgement.violation {
             None => Some(judgement),

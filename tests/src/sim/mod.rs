@@ -21,6 +21,7 @@ mod real_time;
 mod clients;
 mod simulation;
 mod subscriptions;
+mod pushes;
 mod known_servers;
 mod told;
 mod operations;

@@ -3,7 +3,7 @@
 use super::actor_state::Pause;
 use super::{Simulation, World};
 use crate::actor::Actor;
-use crate::live::{Told, Traffic};
+use crate::live::Told;
 
 impl Simulation {
     /// Makes the process of an actor stand still.
@@ -39,7 +39,7 @@ impl Simulation {
     /// Whether an actor may stop waiting for a reply.
     fn is_impatient(&self, actor: Actor) -> bool {
         let mut busy = self.world.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
-        busy.any(|gate| gate.traffic == Traffic::Bytes || self.config.terms.response_timeout.is_some())
+        busy.any(|gate| gate.traffic.is_stream() || self.config.terms.response_timeout.is_some())
     }
 
     /// Lets the process of an actor go on. Returns whether it stood still, and no longer does.

@@ -18,7 +18,7 @@ use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::live::{Answer, Loss, OperationId, Pending, Request, RequestKind, Told, Traffic, hash_result};
 use crate::memo::Reply;
-use crate::render::{Format, format_error, written_keys};
+use crate::render::{format_error, written_keys};
 use crate::trace::{EventKind, HoldId, Sent};
 
 /// How far a request has run.
@@ -38,7 +38,7 @@ impl Simulation {
             world.note_time_read(actor);
         }
         world.note_request(actor, request.brief);
-        if traffic == Traffic::Bytes && world.recorder.is_in_stall() {
+        if traffic.is_stream() && world.recorder.is_in_stall() {
             world.may_time_out(actor);
         }
         world.gates[gate].operation = operation;
@@ -61,7 +61,7 @@ impl Simulation {
 
     /// Opens a connection, with this number among those of the actor.
     pub(super) fn open(&mut self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
-        let session = (traffic != Traffic::Arrivals).then(|| self.new_session(actor, server));
+        let session = (traffic != Traffic::Arrivals).then(|| self.new_session(actor, server, traffic));
         let world = &mut self.world;
         let gate = world.gate(actor, nth).unwrap_or_else(|| {
             world.gates.push(Gate::new(actor, nth, server));
@@ -74,13 +74,14 @@ impl Simulation {
     pub(super) fn close(&mut self, gate: usize) {
         let Some(session) = self.world.gates[gate].session.take() else { return };
         let Gate { actor, server, traffic, .. } = self.world.gates[gate];
+        self.world.gates[gate].lose_pushes();
         self.world.note_connection(actor, server);
         let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
                 let closing = known.or_else(|| connection.get().map(|open| Arc::new(open.closing())));
                 if let Some(closing) = closing.filter(|closing| !closing.is_empty()) {
-                    self.world.recorder.server_access(server, closing);
+                    self.world.recorder.server_access_beside(server, closing);
                 }
             }
             // A real server may notice the closed connection later than other clients see its next
@@ -115,6 +116,8 @@ impl Simulation {
         if let Err(loss) = self.send(gate, &request, release, passage.fault) {
             return self.answer(gate, Answer::Lost(loss));
         }
+        // A message that the request itself causes comes after its reply.
+        self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
         match self.run(gate, &request, &self.world.session(gate)) {
             Ran::Ended(result) => {
                 if let (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) =
@@ -214,7 +217,7 @@ impl Simulation {
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
     /// the answer back.
     pub(crate) fn finish(&mut self, gate: usize, result: RedisResult<Value>, passage: Passage) {
-        let actor = self.world.ends(gate).0;
+        let Gate { actor, traffic, .. } = self.world.gates[gate];
         let Some(Pending { request, brief, sent, task, .. }) = self.world.gates[gate].pending.clone() else {
             return;
         };
@@ -227,7 +230,12 @@ impl Simulation {
             self.world.gates[gate].session.take_if(|_| was_blocked);
             self.reopen(gate);
         }
-        if passage.is_reply_late {
+        let is_behind = passage.fault.is_none() && self.world.gates[gate].n_before_reply > 0;
+        if passage.is_reply_late || is_behind {
+            if traffic == Traffic::Pushes {
+                // A message that the server writes next arrives behind the reply.
+                self.world.recorder.requests_changed(actor);
+            }
             self.world.change_gate(gate, GateState::Replied(result));
             self.world.activity += 1;
             return;
@@ -254,9 +262,12 @@ impl Simulation {
         }
     }
 
-    /// The reply that is on its way arrives.
+    /// The reply that is on its way arrives, or a message that the server wrote before it.
     pub(crate) fn deliver(&mut self, gate: usize) {
-        let actor = self.world.gates[gate].actor;
+        let Gate { actor, n_before_reply, .. } = self.world.gates[gate];
+        if !self.world.gates[gate].awaits_reply() || n_before_reply > 0 {
+            return self.receive_push(gate);
+        }
         if self.recording == Recording::Full {
             self.world.record(EventKind::Received { actor });
         }
@@ -295,14 +306,14 @@ impl Simulation {
     fn reopen(&mut self, gate: usize) {
         self.close(gate);
         let (actor, server) = self.world.ends(gate);
-        let session = self.new_session(actor, server);
+        let session = self.new_session(actor, server, self.world.gates[gate].traffic);
         self.world.gates[gate].session = Some(session);
     }
 
     /// Opens a session of an actor. If the servers run only what is not known, the connection is
     /// opened at its first request that runs.
-    fn new_session(&mut self, actor: Actor, server: usize) -> Session {
-        let session = Session::open(&self.servers[server]);
+    fn new_session(&mut self, actor: Actor, server: usize, traffic: Traffic) -> Session {
+        let session = Session::open(&self.servers[server], traffic);
         self.world.note_connection(actor, server);
         if let (Session::Emulator(connection), Clients::Tasks) = (&session, &self.clients) {
             let id = self.world.next_connection(actor);
@@ -330,15 +341,15 @@ impl Simulation {
     fn record_result(&mut self, gate: usize, request: &Request, result: &RedisResult<Value>, task: usize) {
         let (actor, server) = self.world.ends(gate);
         if self.recording == Recording::Full {
-            let reply = result.as_ref().map_or_else(format_error, Format::show);
+            let reply = result.as_ref().map_or_else(format_error, |reply| request.format_reply(reply));
             let changed = self.changed_keys(server);
             let late =
                 self.real_time.as_ref().map_or(Duration::ZERO, |real_time| real_time.late(self.world.now));
             let (text, brief) = request.text();
             let script = self.script(server, request);
-            let Gate { nth: connection, traffic, .. } = self.world.gates[gate];
-            let (commands, is_shared) = (request.words(), traffic == Traffic::Bytes);
-            let sent = Box::new(Sent { commands, connection, is_shared, task });
+            let Gate { nth: connection, traffic, n_before_reply, .. } = self.world.gates[gate];
+            let (commands, is_shared, is_behind) = (request.words(), traffic.is_stream(), n_before_reply > 0);
+            let sent = Box::new(Sent { commands, connection, is_shared, task, is_behind });
             let kind = EventKind::Command { actor, server, text, brief, script, reply, changed, late, sent };
             self.world.record(kind);
         }

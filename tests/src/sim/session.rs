@@ -2,13 +2,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Waker};
 
 use emulator::{BlockedCommand, DirectConnection, Emulator};
-use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
+use redis::{Cmd, Pipeline, ProtocolVersion, PushInfo, RedisError, RedisResult, Value};
 
 use super::server::{Server, connect};
-use crate::live::{Request, RequestKind};
+use crate::live::{Request, RequestKind, Traffic};
 
 /// A request that is being run. The first poll sends it.
 pub(super) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
@@ -18,8 +20,30 @@ pub(super) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send
 pub(crate) enum Session {
     Emulator(Arc<LazyConnection>),
     /// The lock is never contended. It makes the connection `Sync`, as redis-rs's traits require.
-    /// There is no connection if the server has not answered once.
-    Redis(Arc<Mutex<Option<redis::Connection>>>),
+    Redis(Arc<Mutex<Real>>),
+}
+
+/// A connection to a real server.
+pub(crate) struct Real {
+    /// `None` if the server has not answered once.
+    connection: Option<redis::Connection>,
+    /// The messages that it has sent between its replies.
+    pushes: Receiver<PushInfo>,
+}
+
+impl Real {
+    fn open(client: &redis::Client, traffic: Traffic) -> RedisResult<Real> {
+        let (sender, pushes) = channel();
+        let mut connection = if traffic == Traffic::Pushes {
+            let info = client.get_connection_info().clone();
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            connect(&redis::Client::open(info.set_redis_settings(settings))?)?
+        } else {
+            connect(client)?
+        };
+        connection.set_push_sender(sender);
+        Ok(Real { connection: Some(connection), pushes })
+    }
 }
 
 /// A connection to an emulator, opened when it is needed.
@@ -52,10 +76,14 @@ impl Session {
         Session::Emulator(Arc::new(LazyConnection { emulator: emulator.clone(), connection }))
     }
 
-    pub(crate) fn open(server: &Server) -> Session {
+    pub(crate) fn open(server: &Server, traffic: Traffic) -> Session {
         match server {
             Server::Emulator(emulator) => Session::over(emulator, OnceLock::new()),
-            Server::Redis(client) => Session::Redis(Arc::new(Mutex::new(connect(client).ok()))),
+            Server::Redis(client) => {
+                let nothing = || Real { connection: None, pushes: channel().1 };
+                let real = Real::open(client, traffic).unwrap_or_else(|_| nothing());
+                Session::Redis(Arc::new(Mutex::new(real)))
+            }
         }
     }
 
@@ -94,6 +122,33 @@ impl Session {
                 }
             }
         })
+    }
+
+    /// Takes the messages that the server has sent between its replies. `None` is the end of the
+    /// connection.
+    pub(super) fn take_pushes(&self) -> Vec<Option<Value>> {
+        match self {
+            Session::Emulator(connection) => {
+                let Some(connection) = connection.get() else { return Vec::new() };
+                let mut cx = Context::from_waker(Waker::noop());
+                let next = || match connection.poll_push(&mut cx) {
+                    Poll::Ready(push) => Some(push),
+                    Poll::Pending => None,
+                };
+                let mut has_ended = false;
+                std::iter::from_fn(next)
+                    .take_while(|push| !std::mem::replace(&mut has_ended, push.is_none()))
+                    .collect()
+            }
+            // They come before the reply to a command that is sent now.
+            Session::Redis(real) => {
+                use redis::ConnectionLike as _;
+                _ = ask(real, |connection| connection.req_command(&redis::cmd("PING")));
+                let real = real.lock().expect("one task uses it");
+                let pushes = real.pushes.try_iter();
+                pushes.map(|PushInfo { kind, data }| Some(Value::Push { kind, data })).collect()
+            }
+        }
     }
 
     /// Runs a request. An error reply of a command is a value.
@@ -135,14 +190,14 @@ impl Session {
 /// Asks a real server. If it has not answered once, it is not asked again: each time would take as
 /// long.
 fn ask<R>(
-    session: &Mutex<Option<redis::Connection>>,
+    session: &Mutex<Real>,
     ask: impl FnOnce(&mut redis::Connection) -> RedisResult<R>,
 ) -> RedisResult<R> {
     let mut session = session.lock().expect("one task uses it");
-    let connection = session.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+    let connection = session.connection.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
     let answer = ask(connection);
     if answer.as_ref().is_err_and(RedisError::is_io_error) {
-        *session = None;
+        session.connection = None;
     }
     answer
 }

@@ -189,6 +189,7 @@ impl Simulation {
         for &gate in &own {
             self.stop_waiting(gate);
             self.world.gates[gate].pending = None;
+            self.world.gates[gate].lose_pushes();
             self.world.change_gate(gate, GateState::Empty);
         }
         let world = &mut self.world;

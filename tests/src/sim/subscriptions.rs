@@ -58,6 +58,7 @@ impl Simulation {
                 self.fetch_messages(gate);
             }
         }
+        self.fetch_pushes(server);
     }
 
     fn fetch_messages(&mut self, gate: usize) {

@@ -15,7 +15,7 @@ use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
 use crate::linearizability::Call;
-use crate::live::{OperationId, Traffic};
+use crate::live::OperationId;
 use crate::memo::{Judgement, ServerState, UnknownTimer};
 use crate::schedule::Step;
 use crate::trace::{CallId, Ended, EventKind, History, HoldId, Recorder};
@@ -226,7 +226,7 @@ impl World {
                 let Gate { actor, traffic, .. } = self.gates[nth];
                 self.gates[nth].is_slow = true;
                 self.actor(actor).was_ready = false;
-                if traffic == Traffic::Bytes {
+                if traffic.is_stream() {
                     self.may_time_out(actor);
                 }
             }

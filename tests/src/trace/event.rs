@@ -33,6 +33,8 @@ pub struct Sent {
     /// The number of the task of the client that made it: 0 for the actor's own code. Others follow
     /// in the order of their first requests. On a shared connection it is not known, and 0.
     pub task: usize,
+    /// Its reply arrives in a later step, behind messages that the server had sent before.
+    pub is_behind: bool,
 }
 
 /// Identifies a hold of a section: the client, and the number of the hold among those of the

@@ -84,8 +84,9 @@ pub struct StepFootprint {
     /// The actions of the servers, each with the number of its server. This is not known of a real
     /// server.
     pub servers: Vec<(usize, Arc<Footprint>)>,
-    /// What invariants read after it, in the same form. No client did that.
-    pub judged: Vec<(usize, Arc<Footprint>)>,
+    /// In the same form, what no command touched: what invariants read after it, what a connection
+    /// touches that closes, and that one hears of changes.
+    pub beside: Vec<(usize, Arc<Footprint>)>,
     /// All else that it read, or changed.
     read: Resources,
     written: Resources,
@@ -145,10 +146,10 @@ impl StepFootprint {
         self.servers.push((server, footprint));
     }
 
-    /// An invariant read this of a server.
-    pub fn touch_judged(&mut self, server: usize, footprint: Arc<Footprint>) {
+    /// This was touched on a server, and not by a command.
+    pub fn touch_beside(&mut self, server: usize, footprint: Arc<Footprint>) {
         self.touch_server(server, footprint);
-        self.judged.extend(self.servers.pop());
+        self.beside.extend(self.servers.pop());
     }
 
     /// Whether the order of the two steps can matter.
@@ -169,8 +170,8 @@ impl StepFootprint {
 
     /// Whether one of the two steps can change what the other does on servers.
     pub(crate) fn meets_on_servers(&self, other: &StepFootprint) -> bool {
-        self.servers.iter().chain(&self.judged).any(|(server, footprint)| {
-            let others = other.servers.iter().chain(&other.judged).filter(|(other, _)| other == server);
+        self.servers.iter().chain(&self.beside).any(|(server, footprint)| {
+            let others = other.servers.iter().chain(&other.beside).filter(|(other, _)| other == server);
             others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
         })
     }

@@ -142,9 +142,9 @@ impl Recorder {
         self.touch(|footprint| footprint.touch_server(server, access));
     }
 
-    /// An invariant read this of a server.
-    pub(crate) fn server_judged(&mut self, server: usize, read: Arc<Footprint>) {
-        self.touch(|footprint| footprint.touch_judged(server, read));
+    /// This was touched on a server, and not by a command.
+    pub(crate) fn server_access_beside(&mut self, server: usize, read: Arc<Footprint>) {
+        self.touch(|footprint| footprint.touch_beside(server, read));
     }
 
     /// A connection to this server was opened or closed.

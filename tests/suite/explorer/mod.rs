@@ -29,6 +29,7 @@ mod nested_replies;
 mod lints;
 mod traces;
 mod outcomes;
+mod tracking;
 mod polling;
 mod repeats;
 mod sampling;

@@ -187,7 +187,7 @@ pub(super) fn reduced(runner: &mut Runner, scenario: &Scenario) -> Outcomes {
 
 /// Compares the outcomes of the reduction with those of brute force. Returns how many outcomes and
 /// schedules there are. `None` if there are too many schedules.
-fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
+pub(super) fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
     let mut runner = Runner::new().learning(Learning::Off);
     let reduced_if_all_run = reduced(&mut runner, scenario);
     let reduced = reduced(&mut Runner::new().learning(Learning::Eager), scenario);
