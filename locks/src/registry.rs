@@ -29,6 +29,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::local_reentrant::ALGORITHM,
     published::redisson::ALGORITHM,
     published::redisson::ALGORITHM_IN_PROCESS,
+    published::subscribed::ALGORITHM,
     published::rw_two_keys::ALGORITHM,
     published::rw_hash::ALGORITHM,
     published::zset_semaphore::ALGORITHM,

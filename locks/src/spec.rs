@@ -194,6 +194,8 @@ pub enum Ability {
     TimesOut,
     /// A grant has no lease: it lasts until its holder releases it.
     Persists,
+    /// A grant is a subscription, and the server keeps it in no key. Nobody else can end it.
+    Subscribes,
 }
 
 macro_rules! named {

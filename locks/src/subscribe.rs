@@ -29,12 +29,24 @@ pub trait Messages: Send {
     /// Waits for the next message; `None` if no more messages will come. If the future is dropped,
     /// no message is lost.
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>>;
+
+    /// Unsubscribes.
+    fn end(self: Box<Self>) -> RedisFuture<'static, ()>;
 }
 
 impl Subscription {
     /// A subscription from any source of messages.
     pub fn new(messages: impl Messages + 'static) -> Subscription {
         Subscription(Box::new(messages))
+    }
+
+    /// Ends the subscription, and returns when the server has done so. If it is only dropped, the
+    /// server notices that its connection is closed.
+    ///
+    /// # Errors
+    /// The connection is closed, or the server does not answer.
+    pub async fn unsubscribe(self) -> RedisResult<()> {
+        self.0.end().await
     }
 
     /// Waits for the next published message, the oldest first. If the future is dropped, a later
@@ -91,7 +103,7 @@ impl Subscribe for PubSubConnection {
             let config = AsyncConnectionConfig::new().set_push_sender(sender);
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
             connection.subscribe(channel).await?;
-            Ok(Subscription::new(Pushes { pushes, _connection: connection }))
+            Ok(Subscription::new(Pushes { pushes, connection, channel: channel.to_owned() }))
         })
     }
 }
@@ -119,7 +131,8 @@ impl ConnectionLike for PubSubConnection {
 struct Pushes {
     pushes: UnboundedReceiver<PushInfo>,
     /// Keeps the subscription open until it is dropped.
-    _connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
+    channel: String,
 }
 
 impl Messages for Pushes {
@@ -135,5 +148,9 @@ impl Messages for Pushes {
                 }
             }
         })
+    }
+
+    fn end(mut self: Box<Self>) -> RedisFuture<'static, ()> {
+        Box::pin(async move { self.connection.unsubscribe(&self.channel).await })
     }
 }

@@ -22,6 +22,7 @@ pub mod reentrant_hash;
 pub mod renewed_hash;
 pub mod local_reentrant;
 pub mod redisson;
+pub mod subscribed;
 pub mod rw_two_keys;
 pub mod rw_hash;
 pub mod zset_semaphore;

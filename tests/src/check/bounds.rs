@@ -116,7 +116,8 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
         Property::ExclusiveFact => kind == AlgorithmKind::Mutex,
         Property::OverIssue => kind == AlgorithmKind::Semaphore,
         Property::WriterAlone => kind == AlgorithmKind::ReadWrite,
-        Property::ExclusiveBelief | Property::OwnerSafe => kind.is_lock(),
+        Property::ExclusiveBelief => kind.is_lock(),
+        Property::OwnerSafe => kind.is_lock() && !spec.can(Ability::Subscribes),
         // After any fault of these classes, a grant may stay until its lease ends. Executions
         // without a fault are those of the class `order`.
         Property::NoLeak => {

@@ -41,10 +41,11 @@ pub(crate) struct Pending {
 #[derive(Clone, Debug)]
 pub(crate) enum RequestKind {
     Command(Arc<Cmd>),
-    /// The command that subscribes to this channel.
+    /// The command that subscribes to this channel, or that `ends` the subscription.
     Subscribe {
         cmd: Arc<Cmd>,
         channel: String,
+        ends: bool,
     },
     /// Something comes to the client from outside, and no server has a part in it.
     Arrival,
@@ -80,7 +81,13 @@ impl Request {
     /// Subscribes to a channel.
     pub(crate) fn subscribe(channel: &str) -> Request {
         let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
-        RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }.into()
+        RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned(), ends: false }.into()
+    }
+
+    /// Ends the subscription to a channel.
+    pub(crate) fn unsubscribe(channel: &str) -> Request {
+        let cmd = redis::cmd("UNSUBSCRIBE").arg(channel).to_owned();
+        RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned(), ends: true }.into()
     }
 
     /// A step without a command.

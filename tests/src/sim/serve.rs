@@ -120,10 +120,13 @@ impl Simulation {
         self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
         match self.run(gate, &request, &self.world.session(gate)) {
             Ran::Ended(result) => {
-                if let (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) =
-                    (&request.kind, &result)
-                {
-                    self.begin_subscription(gate, channel);
+                match (&request.kind, &result) {
+                    // The footprint of the command has what this touches.
+                    (RequestKind::Subscribe { ends: true, .. }, Ok(_)) => _ = self.end_subscription(gate),
+                    (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) => {
+                        self.begin_subscription(gate, channel);
+                    }
+                    _ => {}
                 }
                 self.finish(gate, result, passage);
             }

@@ -157,9 +157,26 @@ impl Session {
         Box::pin(async move {
             match &request.kind {
                 RequestKind::Arrival => Ok(Value::Okay),
+                RequestKind::Subscribe { cmd, ends: true, .. } => session.unsubscribe(cmd).await,
                 RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => session.request(cmd).await,
                 RequestKind::Transaction { pipeline, offset, count } => {
                     session.request_all(pipeline, *offset, *count).await.map(Value::Array)
+                }
+            }
+        })
+    }
+
+    /// Ends a subscription. A real server may have sent messages before its reply, which nobody
+    /// hears any more.
+    async fn unsubscribe(&self, cmd: &Cmd) -> RedisResult<Value> {
+        let Session::Redis(connection) = self else { return self.request(cmd).await };
+        ask(connection, |connection| {
+            connection.send_packed_command(&cmd.get_packed_command())?;
+            loop {
+                let reply = connection.recv_response()?;
+                match &reply {
+                    Value::Array(words) if words.first() == Some(&Value::BulkString(b"message".into())) => {}
+                    _ => return Ok(reply),
                 }
             }
         })

@@ -262,6 +262,17 @@ fn a_grant_of_a_majority_is_ended_by_the_first_client() {
     assert_eq!(outcomes, 3);
 }
 
+/// Who has subscribed is seen by others, and a message reaches nobody who has left.
+#[test]
+fn a_subscription_that_ends_is_in_the_footprint() {
+    let (comes, counts): (&[&str], &[&str]) = (&["listen c", "leave", "hear 12ms"], &["PUBSUB NUMSUB c"]);
+    for faults in [Faults::none(), Faults::none().lost(1), Faults::none().restarts(1)] {
+        compare_outcomes(&program(&[comes, counts], faults)).unwrap();
+        compare_outcomes(&program(&[comes, &["PUBLISH c m"]], faults)).unwrap();
+    }
+    compare_outcomes(&program(&[comes, comes, counts], Faults::none())).unwrap();
+}
+
 /// Orders of independent steps have one verdict, whatever happens after the last step.
 #[test]
 fn the_end_of_an_execution_changes_no_verdict() {

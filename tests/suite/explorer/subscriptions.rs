@@ -212,6 +212,7 @@ async fn over_redis_rs_to_the_emulator() {
     let emulator = Emulator::new();
     let client = emulator.client();
     hears(&client).await;
+    leaves(&client).await;
     woken_by_redisson(&client).await;
 }
 
@@ -220,7 +221,19 @@ async fn over_redis_rs_to_a_real_server() {
     let [server] = &redis_server::start_own(1)[..] else { return };
     let client = redis::Client::open(format!("redis://{}/", server.addr())).unwrap();
     hears(&client).await;
+    leaves(&client).await;
     woken_by_redisson(&client).await;
+}
+
+/// A subscription that is ended frees its channel, and the server says so.
+async fn leaves(client: &redis::Client) {
+    let mut connection = PubSubConnection::open(client).await.unwrap();
+    let subscription = connection.subscribe("left").await.unwrap();
+    let numsub = redis::cmd("PUBSUB").arg(&["NUMSUB", "left"]).to_owned();
+    let mut listeners = async || numsub.query_async::<(String, i64)>(&mut connection).await.unwrap().1;
+    assert_eq!(listeners().await, 1);
+    subscription.unsubscribe().await.unwrap();
+    assert_eq!(listeners().await, 0);
 }
 
 /// There are so many channels that the test would be very slow if the end of one subscription

@@ -26,7 +26,7 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 /// - `{now}` is what the client's clock shows;
 /// - `hold: …` enters a section after the command and leaves it after one more;
 /// - `sleep 5ms` sleeps;
-/// - `listen c` subscribes to a channel;
+/// - `listen c` subscribes to a channel, and `leave` unsubscribes;
 /// - `hear 5ms` waits that long for a message. It then sends one of three commands: for a message,
 ///   for none, or for a broken subscription;
 /// - `lock k` sets `k` to the client's name for 10 ms if it is free. Then the client is inside
@@ -99,6 +99,10 @@ impl Sender {
         let (form, rest) = command.split_once(' ').unwrap_or((command, ""));
         match form {
             "listen" => self.listen(rest).await,
+            "leave" => match self.subscription.take() {
+                Some(subscription) => go_on(subscription.unsubscribe().await),
+                None => Ok(()),
+            },
             "hear" => self.hear(millis(rest)).await,
             "sleep" => {
                 tokio::time::sleep(millis(rest)).await;

@@ -147,6 +147,8 @@ fn messages_are_steps() {
     check(&[&["PUBLISH c m"], &["PUBLISH c m"], &["PUBLISH d m"]], Faults::none(), 1);
     check(&[&["listen c"], &["listen c"], &["listen c"]], Faults::none(), 1);
     check(&[&["listen c"], &["PUBLISH c m"]], Faults::none(), 2);
+    check(&[&["listen c", "leave"], &["PUBLISH c m"]], Faults::none(), 3);
+    check(&[&["listen c", "leave"], &["listen c", "leave"]], Faults::none(), 1);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 4);
     check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 143);
