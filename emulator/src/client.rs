@@ -274,6 +274,13 @@ impl Client {
         Some(answer)
     }
 
+    /// Takes the oldest message that is no reply. Replies stay in the queue.
+    #[cfg(feature = "redis")]
+    pub fn take_push(&mut self) -> Option<Reply> {
+        let idx = self.messages.iter().position(|message| matches!(message, Reply::Push(_)))?;
+        self.messages.remove(idx)
+    }
+
     /// Whether messages wait to be taken.
     pub fn has_messages(&self) -> bool {
         !self.messages.is_empty()

@@ -8,7 +8,7 @@ use redis::{Arg, Cmd, Pipeline, PushKind, RedisFuture, RedisResult, Value, Verba
 use smallvec::SmallVec;
 
 use super::{Answer, DirectConnection};
-use crate::client::Closing;
+use crate::client::{Client, Closing};
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::reply::Reply;
@@ -50,7 +50,7 @@ impl DirectConnection {
     /// Polls for the next message that is not a reply. `None` if no more will come.
     #[doc(hidden)]
     pub fn poll_push(&self, cx: &mut Context<'_>) -> Poll<Option<Value>> {
-        self.poll_message(cx).map(|message| {
+        self.poll(cx, Client::take_push).map(|message| {
             let Reply::Push(words) = message else { return None };
             let mut words = words.into_iter();
             let Some(Reply::Bulk(kind)) = words.next() else { return None };

@@ -224,9 +224,12 @@ impl Simulation {
         let Some(Pending { request, brief, sent, task, .. }) = self.world.gates[gate].pending.clone() else {
             return;
         };
+        let was_blocked = self.world.gates[gate].is_blocked();
+        if was_blocked {
+            self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
+        }
         self.record_result(gate, &request, &result, task);
         self.note_exchange(actor, brief, hash_result(&result));
-        let was_blocked = self.world.gates[gate].is_blocked();
         if result.is_err() && (was_blocked || self.world.session(gate).is_hung_up()) {
             self.world.lose_connection(actor);
             // The server hung up in this step, which has its footprint.

@@ -112,6 +112,37 @@ fn replies_and_invalidations_arrive_as_the_server_wrote_them() {
 }
 
 #[test]
+fn an_invalidation_comes_before_the_reply_to_a_command_that_waited() {
+    let scenario = Scenario::new("waits")
+        .actors(1, |client| async move {
+            let (mut link, mut pushes) = tracking(&client).await?;
+            call(&mut link, "GET a").await?;
+            call(&mut link, "BLPOP l 0").await?;
+            let heard = pushes.try_recv().map_or("nothing".into(), |push| push.kind.to_string());
+            call(&mut link, &format!("ECHO {heard}")).await?;
+            Ok(())
+        })
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            () = link.set("a", "new").await?;
+            Ok(link.rpush("l", "x").await?)
+        });
+    expect![[r#"
+        A; A; A; A; B; B; receive A; receive A; A
+        A: HELLO 3
+        A: CLIENT TRACKING ON → OK
+        A: GET a → (nil)
+        B: SET a new → OK
+        B: RPUSH l x → 1
+        A: BLPOP l 0 → ["l", "x"]
+        A receives invalidate: ["a"]
+        A receives the reply
+        A: ECHO invalidate → "invalidate"
+    "#]]
+    .assert_eq(&told(&scenario, "A\nA\nA\nA\nB\nB\nreceive A\nreceive A\nA"));
+}
+
+#[test]
 fn a_client_hears_of_its_own_change_after_the_reply() {
     let scenario = Scenario::new("own change").actors(1, |client| async move {
         let (mut link, mut pushes) = tracking(&client).await?;
