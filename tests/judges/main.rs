@@ -15,15 +15,24 @@ mod explorer {
     mod thresholds;
     mod lost_messages;
     mod server_faults;
+    mod known_code;
     mod waits;
     mod multiplexed;
     pub(crate) mod oracles;
     mod oracle_boundaries;
     mod grants;
     mod vacuous;
+    mod commands_judged;
+    mod the_end;
+    mod invariants;
+    mod services;
+    mod operations;
+    mod field_oracles;
+    mod expired_events;
     mod traces;
     mod outcomes;
     mod tracking;
+    mod polling;
     mod repeats;
     mod shrinking;
 }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use expect_test::expect;
 use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::explore::Problem;
-use harness::oracle::ExclusiveFact;
+use harness::oracle::{ExclusiveFact, Success};
 use harness::replay::{Comparison, OnRedis, OnRedisError, Subject, replay_on_redis};
 use harness::{Faults, SavedSchedule, Scenario, exhaustive};
 use locks::Subscribe as _;
@@ -17,6 +18,7 @@ use locks::registry::{ALGORITHMS, Algorithm};
 use redis::AsyncCommands as _;
 
 use super::saved_schedules;
+use super::tracking::{caches, reads, writes};
 use crate::bounds::{REAL_COUNTEREXAMPLES, SILENT_SERVER};
 use crate::redis_server;
 
@@ -339,6 +341,23 @@ fn a_server_that_dies_is_an_error() {
             "{error}"
         );
     }
+}
+
+/// A real server sends invalidations in the same places.
+#[test]
+fn invalidations_are_real() {
+    let Some(server) = redis_server::borrow() else { return };
+    let report = exhaustive(&caches(false)).unwrap_err();
+    let Problem::Violated { saved, .. } = &report.problem else { panic!("{report}") };
+    let replayed = replay(server.url(), saved, |_| caches(false)).unwrap();
+    expect!["lease 1000 ms: same violation; 9 replies are the same"].assert_eq(&replayed.to_string());
+    // Here the invalidation comes before the reply to another request.
+    let order = |_| writes(reads(Scenario::new("order").always(Success)), &["a"]);
+    let saved = "lockstep schedule 1\nscenario order\nclients 2\nlease 10000ms\nproperty success\nmust pass\n\
+                 A\nA\nA\nB\nA\nreceive A\nreceive A\nA\n";
+    let replayed = replay(server.url(), &saved.parse().unwrap(), order).unwrap();
+    expect!["lease 1000 ms: no violation on both servers; 7 replies are the same"]
+        .assert_eq(&replayed.to_string());
 }
 
 #[test]

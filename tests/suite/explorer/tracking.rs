@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::execution::Runner;
-use harness::explore::Problem;
-use harness::oracle::{ExclusiveFact, NoLostWakeUp, Success};
-use harness::replay::replay_on_redis;
+use harness::oracle::{ExclusiveFact, NoLostWakeUp};
 use harness::sim::Recording;
 use harness::trace::EventKind;
 use harness::{Client, Faults, Scenario, exhaustive, replay};
@@ -19,7 +17,6 @@ use tokio::time::timeout;
 
 use super::outcomes::compare_outcomes;
 use super::traces::commands::call;
-use crate::redis_server;
 
 /// A connection that tracks what it reads, and the messages that it receives.
 async fn tracking(client: &Client) -> RedisResult<(MultiplexedConnection, UnboundedReceiver<PushInfo>)> {
@@ -32,7 +29,7 @@ async fn tracking(client: &Client) -> RedisResult<(MultiplexedConnection, Unboun
 
 /// Reads two keys, and then a third one. Says in which order it heard of the third reply and of
 /// invalidations.
-fn reads(scenario: Scenario) -> Scenario {
+pub(super) fn reads(scenario: Scenario) -> Scenario {
     scenario.actors(1, |client| async move {
         let (mut link, mut pushes) = tracking(&client).await?;
         call(&mut link, "MGET a c").await?;
@@ -56,7 +53,7 @@ fn reads(scenario: Scenario) -> Scenario {
     })
 }
 
-fn writes(scenario: Scenario, keys: &'static [&'static str]) -> Scenario {
+pub(super) fn writes(scenario: Scenario, keys: &'static [&'static str]) -> Scenario {
     scenario.actors(1, move |client| async move {
         let mut link = client.connection();
         for key in keys {
@@ -204,7 +201,7 @@ struct Cache(BTreeMap<&'static str, String>);
 /// Reads two keys into a cache, from which invalidations take them. It fills the cache when it has
 /// read both. If it `marks` keys before it reads them, an invalidation takes the mark, and then the
 /// value is not kept.
-fn caches(marks: bool) -> Scenario {
+pub(super) fn caches(marks: bool) -> Scenario {
     let scenario = Scenario::new("cache")
         .before(|client| async move { Ok(client.connection().mset(&[("a", "old"), ("b", "old")]).await?) })
         .invariant("no read is stale", |data| match Commands::get::<_, Option<String>>(data, "stale")? {
@@ -322,21 +319,4 @@ fn a_client_that_tracks_the_lock_too_late_waits_in_vain() {
     assert!(report.to_string().contains("no-lost-wake-up is violated"), "{report}");
     let passed = exhaustive(&waits(true)).unwrap();
     expect!["no violation of exclusive-fact and no-lost-wake-up in 53 schedules; reached: contention; lints: plain-del"].assert_eq(&passed.to_string());
-}
-
-#[test]
-fn a_real_server_sends_the_same() {
-    let Some(server) = redis_server::borrow() else { return };
-    let client = redis::Client::open(server.url()).unwrap();
-    let report = exhaustive(&caches(false)).unwrap_err();
-    let Problem::Violated { saved, .. } = &report.problem else { panic!("{report}") };
-    let replayed = replay_on_redis(&mut Runner::new(), &client, saved, |_| caches(false)).unwrap();
-    expect!["lease 1000 ms: same violation; 9 replies are the same"].assert_eq(&replayed.to_string());
-    // Here the invalidation comes before the reply to another request.
-    let order = |_| writes(reads(Scenario::new("order").always(Success)), &["a"]);
-    let saved = "lockstep schedule 1\nscenario order\nclients 2\nlease 10000ms\nproperty success\nmust pass\n\
-                 A\nA\nA\nB\nA\nreceive A\nreceive A\nA\n";
-    let replayed = replay_on_redis(&mut Runner::new(), &client, &saved.parse().unwrap(), order).unwrap();
-    expect!["lease 1000 ms: no violation on both servers; 7 replies are the same"]
-        .assert_eq(&replayed.to_string());
 }
