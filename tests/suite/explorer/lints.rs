@@ -332,7 +332,8 @@ fn locks_for_use_show_no_lint() {
         };
         let classes = [FaultClass::Order, FaultClass::Slow, FaultClass::Rounds];
         let shown: std::collections::BTreeSet<_> = classes.into_iter().flat_map(shown).collect();
-        let persists = algorithm.spec.can(Ability::Persists);
+        // A grant that is a subscription has no key.
+        let persists = algorithm.spec.can(Ability::Persists) && !algorithm.spec.can(Ability::Subscribes);
         // The value of its key says when a grant ends.
         let has_key_for_ever = algorithm.name == "del_setnx_takeover";
         let shows = shown.contains("no-ttl");
@@ -361,6 +362,7 @@ fn locks_for_use_show_no_lint() {
         local_reentrant: 
         redisson: 
         redisson_process: 
+        subscribed: 
         rw_two_keys: cross-slot, plain-del
         rw_hash: client-time
         zset_semaphore: client-time
