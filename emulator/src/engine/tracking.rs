@@ -70,8 +70,12 @@ impl Engine {
 
     /// Records in the footprint which changes cause a message to this client.
     pub(crate) fn note_tracked(&self, slot: Slot, footprint: &mut Footprint) {
+        if self.tracker.is_idle() {
+            return;
+        }
+        let has_prefixes = self.tracker.has_prefixes(slot);
         for db in 0..self.keyspace.databases() {
-            if self.tracker.has_prefixes(slot) {
+            if has_prefixes {
                 footprint.database(Access::Read, db);
             }
             self.tracker.read_by(slot).for_each(|key| footprint.key(Access::Read, db, key, None));
