@@ -80,8 +80,8 @@ impl Session {
         match server {
             Server::Emulator(emulator) => Session::over(emulator, OnceLock::new()),
             Server::Redis(client) => {
-                let nothing = || Real { connection: None, pushes: channel().1 };
-                let real = Real::open(client, traffic).unwrap_or_else(|_| nothing());
+                let silent = |_| Real { connection: None, pushes: channel().1 };
+                let real = Real::open(client, traffic).unwrap_or_else(silent);
                 Session::Redis(Arc::new(Mutex::new(real)))
             }
         }
@@ -108,20 +108,10 @@ impl Session {
     /// # Errors
     /// The server does not answer.
     pub(crate) fn news(&self, command: &str) -> RedisResult<Vec<Vec<u8>>> {
-        let mut news = Vec::new();
-        let Session::Redis(connection) = self else { return Ok(news) };
-        ask(connection, |connection| {
-            connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
-            loop {
-                let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
-                match &words[..] {
-                    [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                        news.push(message.clone());
-                    }
-                    _ => return Ok(news),
-                }
-            }
-        })
+        let Session::Redis(connection) = self else { return Ok(Vec::new()) };
+        let (news, reply) = ask(connection, |connection| hear_until_reply(connection, &redis::cmd(command)))?;
+        reply.extract_error()?;
+        Ok(news)
     }
 
     /// Takes the messages that the server has sent between its replies. `None` is the end of the
@@ -130,15 +120,14 @@ impl Session {
         match self {
             Session::Emulator(connection) => {
                 let Some(connection) = connection.get() else { return Vec::new() };
-                let mut cx = Context::from_waker(Waker::noop());
-                let next = || match connection.poll_push(&mut cx) {
-                    Poll::Ready(push) => Some(push),
-                    Poll::Pending => None,
-                };
-                let mut has_ended = false;
-                std::iter::from_fn(next)
-                    .take_while(|push| !std::mem::replace(&mut has_ended, push.is_none()))
-                    .collect()
+                let (mut pushes, mut cx) = (Vec::new(), Context::from_waker(Waker::noop()));
+                let has_ended = |pushes: &[Option<Value>]| pushes.last().is_some_and(Option::is_none);
+                while !has_ended(&pushes)
+                    && let Poll::Ready(push) = connection.poll_push(&mut cx)
+                {
+                    pushes.push(push);
+                }
+                pushes
             }
             // They come before the reply to a command that is sent now.
             Session::Redis(real) => {
@@ -170,16 +159,7 @@ impl Session {
     /// hears any more.
     async fn unsubscribe(&self, cmd: &Cmd) -> RedisResult<Value> {
         let Session::Redis(connection) = self else { return self.request(cmd).await };
-        ask(connection, |connection| {
-            connection.send_packed_command(&cmd.get_packed_command())?;
-            loop {
-                let reply = connection.recv_response()?;
-                match &reply {
-                    Value::Array(words) if words.first() == Some(&Value::BulkString(b"message".into())) => {}
-                    _ => return Ok(reply),
-                }
-            }
-        })
+        ask(connection, |connection| hear_until_reply(connection, cmd)).map(|(_, reply)| reply)
     }
 
     async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
@@ -200,6 +180,24 @@ impl Session {
                 let packed = pipeline.get_packed_pipeline();
                 ask(connection, |connection| connection.req_packed_commands(&packed, offset, count))
             }
+        }
+    }
+}
+
+/// The messages that a real server has sent to a subscriber before its reply to this command, and
+/// the reply.
+fn hear_until_reply(connection: &mut redis::Connection, cmd: &Cmd) -> RedisResult<(Vec<Vec<u8>>, Value)> {
+    connection.send_packed_command(&cmd.get_packed_command())?;
+    let mut messages = Vec::new();
+    loop {
+        match connection.recv_response()? {
+            Value::Array(words) => match &words[..] {
+                [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                    messages.push(message.clone());
+                }
+                _ => return Ok((messages, Value::Array(words))),
+            },
+            reply => return Ok((messages, reply)),
         }
     }
 }
