@@ -119,9 +119,7 @@ async fn serve(mut link: GatedConnection, stream: DuplexStream) {
             let mut cmd = Cmd::new();
             argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
             let reply = link.forward(&cmd).await.ok()?;
-            let mut output = Vec::new();
-            encode(&reply, &mut output);
-            writer.lock().await.write_all(&output).await.ok()?;
+            writer.lock().await.write_all(&encode(&reply)).await.ok()?;
         }
     };
     tokio::select! {

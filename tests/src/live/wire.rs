@@ -2,8 +2,14 @@
 
 use redis::{Value, VerbatimFormat};
 
-/// Appends a value as a server writes it: RESP3 for a value that RESP2 has not.
-pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) {
+/// A value as a server writes it: RESP3 for a value that RESP2 has not.
+pub(crate) fn encode(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    append(value, &mut out);
+    out
+}
+
+fn append(value: &Value, out: &mut Vec<u8>) {
     let line = |out: &mut Vec<u8>, line: String| out.extend(format!("{line}\r\n").into_bytes());
     let bulk = |out: &mut Vec<u8>, sign: char, bytes: &[u8]| {
         line(out, format!("{sign}{}", bytes.len()));
@@ -12,7 +18,7 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) {
     };
     let mut items = |sign: char, items: &[Value]| {
         line(out, format!("{sign}{}", items.len()));
-        items.iter().for_each(|item| encode(item, out));
+        items.iter().for_each(|item| append(item, out));
     };
     match value {
         Value::Array(all) => items('*', all),
@@ -23,12 +29,12 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Map(pairs) => {
             line(out, format!("%{}", pairs.len()));
-            pairs.iter().flat_map(|(key, value)| [key, value]).for_each(|item| encode(item, out));
+            append_pairs(pairs, out);
         }
         Value::Attribute { data, attributes } => {
             line(out, format!("|{}", attributes.len()));
-            attributes.iter().flat_map(|(key, value)| [key, value]).for_each(|item| encode(item, out));
-            encode(data, out);
+            append_pairs(attributes, out);
+            append(data, out);
         }
         Value::Nil => line(out, "$-1".into()),
         Value::Int(n) => line(out, format!(":{n}")),
@@ -53,6 +59,10 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) {
         }
         other => unreachable!("RESP has no {other:?}"),
     }
+}
+
+fn append_pairs(pairs: &[(Value, Value)], out: &mut Vec<u8>) {
+    pairs.iter().flat_map(|(key, value)| [key, value]).for_each(|item| append(item, out));
 }
 
 #[cfg(test)]
@@ -82,13 +92,10 @@ mod tests {
             Value::BigNumber(b"-123456789012345678901234567890".to_vec()),
             Value::VerbatimString { format: VerbatimFormat::Text, text: "Some text".into() },
         ];
-        let mut wire = Vec::new();
-        encode(&Value::Array(replies.clone()), &mut wire);
+        let wire = encode(&Value::Array(replies.clone()));
         assert_eq!(redis::parse_redis_value(&wire).unwrap(), Value::Array(replies));
         let keys = Value::Array(vec![Value::BulkString(b"k".to_vec())]);
         let push = Value::Push { kind: PushKind::Invalidate, data: vec![keys] };
-        wire.clear();
-        encode(&push, &mut wire);
-        assert_eq!(redis::parse_redis_value(&wire).unwrap(), push);
+        assert_eq!(redis::parse_redis_value(&encode(&push)).unwrap(), push);
     }
 }

@@ -76,10 +76,7 @@ impl Format for Value {
             Value::SimpleString(text) => text.clone(),
             Value::BulkString(bytes) => quoted(bytes),
             Value::Array(items) | Value::Set(items) => items.show(),
-            Value::Map(pairs) => {
-                let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", key.show(), value.show()));
-                format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
-            }
+            Value::Map(pairs) => show_pairs(pairs),
             Value::Double(number) => number.to_string(),
             Value::Boolean(value) => value.to_string(),
             Value::VerbatimString { text, .. } => quoted(text.as_bytes()),
@@ -87,6 +84,11 @@ impl Format for Value {
             other => format!("{other:?}"),
         }
     }
+}
+
+fn show_pairs<T: Format>(pairs: &[(T, T)]) -> String {
+    let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", key.show(), value.show()));
+    format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 
 impl<T: Format> Format for Vec<T> {
@@ -109,10 +111,7 @@ impl Format for Reply {
             Reply::Settled(_, reply) => reply.show(),
             Reply::Boolean(value) => value.to_string(),
             Reply::Double(value) => value.to_string(),
-            Reply::Map(pairs) => {
-                let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", key.show(), value.show()));
-                format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
-            }
+            Reply::Map(pairs) => show_pairs(pairs),
         }
     }
 }

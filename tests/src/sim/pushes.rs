@@ -44,11 +44,7 @@ impl Simulation {
             let (text, brief) = describe(push.as_ref());
             self.world.record(EventKind::Message { actor, server, text, brief });
         }
-        let message = push.map(|push| {
-            let mut message = Vec::new();
-            encode(&push, &mut message);
-            message
-        });
+        let message = push.as_ref().map(encode);
         self.tell(actor, &Told::Heard { nth, message });
     }
 }
