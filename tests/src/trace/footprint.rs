@@ -84,8 +84,8 @@ pub struct StepFootprint {
     /// The actions of the servers, each with the number of its server. This is not known of a real
     /// server.
     pub servers: Vec<(usize, Arc<Footprint>)>,
-    /// In the same form, what no command touched: what invariants read after it, what a connection
-    /// touches that closes, and that one hears of changes.
+    /// In the same form, what no command touched: what invariants read after it, and what a
+    /// connection touches that closes.
     pub beside: Vec<(usize, Arc<Footprint>)>,
     /// All else that it read, or changed.
     read: Resources,

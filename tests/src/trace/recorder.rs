@@ -143,8 +143,8 @@ impl Recorder {
     }
 
     /// This was touched on a server, and not by a command.
-    pub(crate) fn server_access_beside(&mut self, server: usize, read: Arc<Footprint>) {
-        self.touch(|footprint| footprint.touch_beside(server, read));
+    pub(crate) fn server_access_beside(&mut self, server: usize, access: Arc<Footprint>) {
+        self.touch(|footprint| footprint.touch_beside(server, access));
     }
 
     /// A connection to this server was opened or closed.
