@@ -54,6 +54,8 @@ pub struct Client {
     pub is_no_evict: bool,
     /// The commands queued since `MULTI`, and whether one of them was refused.
     pub transaction: Option<Transaction>,
+    /// How far the stream to the replicas was after its last command.
+    pub offset: u64,
     /// Its scripts may run for any time: other clients get `-BUSY` and can kill them.
     pub may_be_busy: bool,
     /// From where its commands come. This decides whether a command may wait.

@@ -16,6 +16,7 @@ use crate::engine::{DATABASES, Engine, Snapshot};
 use crate::error::Error;
 use crate::footprint::Footprint;
 use crate::log::{Hook, LogHook, LogLine};
+use crate::replication::Unit;
 use crate::script::ScriptBudget;
 #[cfg(unix)]
 use crate::server::UnixServer;
@@ -57,6 +58,35 @@ impl Emulator {
         assert!(databases > 0, "a server has at least one database");
         let engine = Engine::new(clock, databases);
         Emulator { shared: Arc::new(Shared::new(engine)), background: Arc::default() }
+    }
+
+    /// Creates a replica of this server, which gets the effects of each command at once.
+    ///
+    /// It has a [view](Clock::view) of this server's clock. Both can be told by `REPLICAOF`,
+    /// `FAILOVER` and `EMULATOR` to change roles. Until it listens, its address is that of a port
+    /// of this machine on which nobody listens.
+    ///
+    /// ```
+    /// use emulator::Emulator;
+    /// use redis::Commands as _;
+    ///
+    /// # fn main() -> redis::RedisResult<()> {
+    /// let primary = Emulator::new();
+    /// let replica = primary.replica();
+    /// () = primary.connection().set("lock", "me")?;
+    /// assert_eq!(replica.connection().get::<_, String>("lock")?, "me");
+    /// let refused = replica.connection().set::<_, _, ()>("lock", "you").unwrap_err();
+    /// assert_eq!(refused.code(), Some("READONLY"));
+    /// # Ok(()) }
+    /// ```
+    pub fn replica(&self) -> Emulator {
+        let (clock, databases) = {
+            let engine = self.shared.engine();
+            (engine.clock().view(), engine.keyspace.databases())
+        };
+        let replica = Emulator::with_databases(clock, databases);
+        self.shared.take_replica(&replica.shared);
+        replica
     }
 
     /// Opens a connection that runs each command where the command is awaited. With the feature
@@ -187,9 +217,11 @@ impl Emulator {
     ///
     /// The settings are those that it [started with](Emulator::start_with). A reset is much cheaper
     /// than a new server: the Lua state and compiled scripts stay, where no client can see them.
-    /// Connections stay open.
+    /// Connections stay open. Servers that replicate with this one are emptied, too, and each gets
+    /// the role that it had at first.
     pub fn reset(&self, clock: Clock) {
         let mut engine = self.shared.engine();
+        engine.reset_all();
         engine.reset(clock);
         engine.clients.count_anew();
     }
@@ -320,6 +352,20 @@ impl Emulator {
         let hook: Arc<Hook> = Arc::new(hook);
         self.shared.engine().on_log = Some(Arc::downgrade(&hook));
         LogHook { _alive: hook }
+    }
+
+    /// Keeps the effects of each execution from now on, for [`Emulator::effects`].
+    pub fn keep_effects(&self) {
+        self.shared.engine().keep_effects();
+    }
+
+    /// What replicas would get of the last command, transaction or script: effects with absolute
+    /// deadlines, in units that they apply together.
+    ///
+    /// Keys that were removed at their deadlines before are units of their own, and so are the
+    /// commands of blocked clients that were served after.
+    pub fn effects(&self) -> Vec<Arc<Unit>> {
+        self.shared.engine().units().to_vec()
     }
 
     /// Stops recording footprints, for a server that is not explored: recording costs time.

@@ -113,13 +113,16 @@ texts! {
     READONLY = "READONLY You can't write against a read only replica.";
     BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
     MASTERDOWN = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    STALE_IN_SCRIPT = "ERR Can not execute the command on a stale replica";
     NOREPLICAS = "NOREPLICAS Not enough good replicas to write.";
     CLUSTERDOWN = "CLUSTERDOWN The cluster is down";
     TRYAGAIN = "TRYAGAIN Multiple keys request during rehashing of slot";
     RESET = "ERR the server was reset before the command arrived";
+    ROLE_CHANGED = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     TIMEOUT_NOT_A_FLOAT = "ERR timeout is not a float or out of range";
     TIMEOUT_NOT_AN_INTEGER = "ERR timeout is not an integer or out of range";
+    WAIT_ON_REPLICA = "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable (which is not the default) writes to replicas are just local and are not propagated.";
     TIMEOUT_NEGATIVE = "ERR timeout is negative";
     PAUSE_MODE = "ERR CLIENT PAUSE mode must be WRITE or ALL";
     UNBLOCK_REASON = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";

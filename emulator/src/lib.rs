@@ -76,6 +76,7 @@
 //! | `pubsub` | subscriptions |
 //! | `tracking` | client-side caching |
 //! | `busy` | the long script, as other clients see it |
+//! | `replication` | what a server sends to its replicas, and the servers that it reaches |
 //! | `engine` | all of the above as one server |
 //! | [`command`] | the table of commands, and the one path through it |
 //! | `shared` | the engine behind its lock |
@@ -111,6 +112,7 @@ mod fault;
 mod pubsub;
 mod tracking;
 mod busy;
+mod replication;
 mod engine;
 pub mod command;
 mod shared;
@@ -134,6 +136,7 @@ pub use footprint::{Access, Footprint, Part, Place, Resource};
 pub use inspect::Data;
 pub use keyspace::Escaped;
 pub use log::{LogHook, LogLevel, LogLine};
+pub use replication::{Effect as ReplicatedEffect, Unit};
 pub use reply::Reply;
 pub use script::{ScriptBudget, ScriptCall};
 pub use server::Server;

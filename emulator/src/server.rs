@@ -62,6 +62,7 @@ impl Server {
 
     pub(crate) fn over(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
         let addr = listener.local_addr()?;
+        shared.set_address(&(addr.ip().to_string(), addr.port()));
         let next = move |cx: &mut Context<'_>| {
             let (socket, peer) = ready!(listener.poll_accept(cx))?;
             // Otherwise a small reply waits until the client has acknowledged the one before.

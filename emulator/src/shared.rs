@@ -3,11 +3,12 @@
 //! A thread may block on the lock. A task is notified instead, because a script may keep the engine
 //! for as long as it runs.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll};
 
 use tokio::sync::futures::OwnedNotified;
@@ -15,7 +16,9 @@ use tokio::sync::futures::OwnedNotified;
 use crate::busy::Busy;
 use crate::client::Slot;
 use crate::clock::{Clock, Timestamp};
+use crate::command;
 use crate::engine::{Departed, Engine, Job};
+use crate::replication::{Address, Copy, Network, Node, Peer, Replica};
 
 pub(crate) struct Shared {
     engine: Mutex<Box<Engine>>,
@@ -23,7 +26,12 @@ pub(crate) struct Shared {
     is_awaited: AtomicBool,
     busy: Arc<Busy<Job>>,
     departed: Arc<Departed>,
+    /// The place among the servers that it reaches, if there are others.
+    place: OnceLock<(Network, Node)>,
 }
+
+/// The most primaries in a chain that a replica asks for their data.
+const HOPS_MAX: usize = 8;
 
 /// The exclusive right to the engine, until it is dropped. Only its holder can run commands.
 pub(crate) struct Held<'a> {
@@ -40,18 +48,87 @@ pub(crate) type Waiting = Option<Pin<Box<OwnedNotified>>>;
 impl Shared {
     pub(crate) fn new(engine: Engine) -> Shared {
         let (busy, departed) = (engine.busy.clone(), engine.departed.clone());
-        Shared { engine: Mutex::new(Box::new(engine)), is_awaited: AtomicBool::new(false), busy, departed }
+        Shared {
+            engine: Mutex::new(Box::new(engine)),
+            is_awaited: AtomicBool::new(false),
+            busy,
+            departed,
+            place: OnceLock::new(),
+        }
+    }
+
+    /// Joins a network, as a replica of another server or as a primary.
+    fn join(self: &Arc<Self>, network: &Network, primary: Option<Node>) -> Node {
+        let peer: Weak<dyn Peer> = Arc::<Shared>::downgrade(self);
+        let mut engine = self.lock();
+        let node = network.join(primary, engine.clock().clone(), peer, engine.wake_up());
+        engine.replication.place = Some((network.clone(), node));
+        node
+    }
+
+    /// Makes another server, which is new, a replica of this one.
+    pub(crate) fn take_replica(self: &Arc<Self>, replica: &Arc<Shared>) {
+        let (network, node) = self.place.get_or_init(|| {
+            let network = Network::default();
+            let node = self.join(&network, None);
+            (network, node)
+        });
+        _ = replica.place.set((network.clone(), replica.join(network, Some(*node))));
+        let (host, port) = network.address(*node);
+        replica.engine().follow(host.into(), port);
+        replica.engine();
+    }
+
+    /// Sets the address at which other servers and clients find this one.
+    pub(crate) fn set_address(&self, address: &Address) {
+        if let Some((network, node)) = self.place.get() {
+            network.set_address(*node, address);
+        }
     }
 
     /// Returns the engine. Blocks until it is free.
     pub(crate) fn engine(&self) -> Held<'_> {
+        if let Some((network, _)) = self.place.get() {
+            network.settle();
+        }
+        self.engine_within(HOPS_MAX)
+    }
+
+    /// Returns the engine, if it is free.
+    pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
+        let held = self.try_lock()?;
+        let Some(address) = held.lacks_link_to() else { return Some(held) };
+        // The lock of a server is not taken while that of another one is held.
+        drop(held);
+        let copy = self.reach(&address).and_then(|(peer, replica)| peer.copy_for(replica, HOPS_MAX, false));
+        let mut held = self.try_lock()?;
+        held.begin_link(&address, copy);
+        Some(held)
+    }
+
+    fn engine_within(&self, hops: usize) -> Held<'_> {
+        let held = self.lock();
+        let Some(address) = held.lacks_link_to().filter(|_| hops > 0) else { return held };
+        drop(held);
+        let copy = self.reach(&address).and_then(|(peer, replica)| peer.copy_for(replica, hops - 1, true));
+        let mut held = self.lock();
+        held.begin_link(&address, copy);
+        held
+    }
+
+    /// The server at an address, and who this one is to it.
+    fn reach(&self, address: &Address) -> Option<(Arc<dyn Peer>, Replica)> {
+        let (network, node) = self.place.get()?;
+        network.reach(*node, address)
+    }
+
+    fn lock(&self) -> Held<'_> {
         // A panic inside a command is a bug of the emulator. Later tests of the process still get
         // the engine, and report the bug themselves.
         self.held(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the engine, if it is free.
-    pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
+    fn try_lock(&self) -> Option<Held<'_>> {
         match self.engine.try_lock() {
             Ok(engine) => Some(self.held(engine)),
             Err(TryLockError::Poisoned(poisoned)) => Some(self.held(poisoned.into_inner())),
@@ -147,12 +224,19 @@ impl Shared {
         loop {
             let mut moved = pin!(moved.notified());
             moved.as_mut().enable();
-            let (next_wake_up, patience) = self
+            let (next_wake_up, patience, lacks_link_to) = self
                 .when_free(|engine| {
-                    let next_wake_up = engine.next_wake_up().0;
-                    (next_wake_up.map(|at| (engine.clock().clone(), at)), engine.first_patience())
+                    let next_wake_up = engine.next_wake_up().0.map(|at| (engine.clock().clone(), at));
+                    (next_wake_up, engine.first_patience(), engine.lacks_link_to())
                 })
                 .await;
+            if let Some(address) = lacks_link_to
+                && let Some((peer, replica)) = self.reach(&address)
+                && let Some(copy) = peer.copy_when_free(replica).await
+            {
+                self.when_free(|engine| engine.begin_link(&address, Some(copy))).await;
+                continue;
+            }
             tokio::select! {
                 () = moved => {}
                 () = until(next_wake_up) => {
@@ -168,7 +252,34 @@ impl Shared {
     fn held<'a>(&'a self, engine: MutexGuard<'a, Box<Engine>>) -> Held<'a> {
         let mut held = Held { engine, _release: Release(self) };
         held.close_departed();
+        command::catch_up(&mut held);
         held
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Peer for Shared {
+    fn copy_for(&self, replica: Replica, hops: usize, waits: bool) -> Option<Copy> {
+        let mut held = if waits { self.engine_within(hops) } else { self.try_lock()? };
+        held.accept(replica.address, replica.wake_up)
+    }
+
+    fn look_at_link(&self) {
+        self.engine_within(HOPS_MAX);
+    }
+
+    fn copy_when_free(
+        self: Arc<Self>,
+        replica: Replica,
+    ) -> Pin<Box<dyn Future<Output = Option<Copy>> + Send + Sync>> {
+        Box::pin(
+            async move { self.when_free(|engine| engine.accept(replica.address, replica.wake_up)).await },
+        )
     }
 }
 

@@ -1,7 +1,8 @@
 //! Commands that a server in trouble refuses.
 //!
 //! If memory is full, it refuses commands that need memory. If it has fewer replicas than it
-//! should, it refuses writes.
+//! should, or if it is a replica itself, it refuses writes. A replica without a link to its primary
+//! may refuse everything.
 
 use super::{Argv, Flag, Row, Table, borrow};
 use crate::client::Client;
@@ -29,16 +30,12 @@ pub(super) fn check(
         return Ok(());
     }
     engine.lacked_memory = engine.lacks_memory();
-    let lacks_replicas = engine.lacks_replicas();
-    if !engine.lacked_memory && !lacks_replicas {
+    let (lacks_replicas, is_read_only) = (engine.lacks_replicas(), engine.is_read_only());
+    if !engine.lacked_memory && !lacks_replicas && !is_read_only {
         return Ok(());
     }
     let script_flags = script_flags(engine, row, argv);
-    let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
-    let queue: Vec<&Row> = match row.name {
-        "exec" => queue.filter_map(|argv| table.resolve(&borrow(argv)).ok()).collect(),
-        _ => Vec::new(),
-    };
+    let queue = queue_to_run(table, client, row);
     let has = |flag: Flag| match &script_flags {
         Some(flags) => {
             !(flags.contains(&"no-writes") || flag == Flag::DenyOom && flags.contains(&"allow-oom"))
@@ -53,9 +50,49 @@ pub(super) fn check(
     if lacks_replicas && has(Flag::Write) {
         return Err(error::NOREPLICAS);
     }
+    if is_read_only && has(Flag::Write) {
+        return Err(error::READONLY);
+    }
     // A script that declares its flags may do what they allow.
     engine.lacked_memory &= script_flags.is_none();
     Ok(())
+}
+
+/// Checks whether a command may show data that may be old.
+///
+/// # Errors
+/// Redis's text, if it may not.
+pub(super) fn check_age_of_data(
+    table: &Table,
+    engine: &Engine,
+    client: &Client,
+    row: &Row,
+    argv: &Argv<'_>,
+) -> Result<(), Error> {
+    if !engine.hides_stale_data() {
+        return Ok(());
+    }
+    let is_allowed = match script_flags(engine, row, argv) {
+        Some(flags) => flags.contains(&"allow-stale"),
+        // Redis takes a script without flags for one that needs data.
+        None if matches!(row.name, "eval" | "eval_ro") => false,
+        None if matches!(row.name, "evalsha" | "evalsha_ro") => {
+            engine.peek_programs().0.lookup(argv[1]).is_none()
+        }
+        None => {
+            row.has(Flag::Stale) && queue_to_run(table, client, row).iter().all(|row| row.has(Flag::Stale))
+        }
+    };
+    if is_allowed { Ok(()) } else { Err(error::MASTERDOWN) }
+}
+
+/// The commands that `EXEC` will run.
+fn queue_to_run(table: &Table, client: &Client, row: &Row) -> Vec<&'static Row> {
+    let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
+    match row.name {
+        "exec" => queue.filter_map(|argv| table.resolve(&borrow(argv)).ok()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Checks whether a script may call a command now. After its first write, a script is not refused
@@ -65,6 +102,12 @@ pub(super) fn check(
 /// Redis's text, if it may not.
 pub(super) fn check_in_script(engine: &mut Engine, row: &Row) -> Result<(), Error> {
     let is_write = row.has(Flag::Write);
+    if !row.has(Flag::Stale) && engine.hides_stale_data() {
+        return Err(error::STALE_IN_SCRIPT);
+    }
+    if is_write && engine.is_read_only() {
+        return Err(error::READONLY);
+    }
     if is_write && engine.lacks_replicas() {
         return Err(error::NOREPLICAS);
     }

@@ -24,6 +24,7 @@ pub enum Flag {
     NoMandatoryKeys,
     AllowBusy,
     MovableKeys,
+    NoAsyncLoading,
 }
 
 impl Flag {
@@ -47,6 +48,7 @@ impl Flag {
             Flag::NoMandatoryKeys => "no_mandatory_keys",
             Flag::AllowBusy => "allow_busy",
             Flag::MovableKeys => "movablekeys",
+            Flag::NoAsyncLoading => "no_async_loading",
         }
     }
 }

@@ -101,6 +101,8 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     hash.write().insert(argv[2], digits.as_bytes());
     hash.answer();
     hash.notify(Class::Hash, "hincrbyfloat");
+    drop(hash);
+    ctx.replicate_as(&[&"HSET", &argv[1], &argv[2], &digits]);
     Ok(Reply::bulk(digits))
 }
 

@@ -47,7 +47,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
     ("access control lists", &["acl"]),
     ("persistence", &["bgrewriteaof", "bgsave", "dump", "migrate", "restore", "restore-asking", "save"]),
-    ("replication", &["failover", "psync", "replconf", "replicaof", "slaveof", "sync"]),
+    ("replication over a socket", &["psync", "replconf", "sync"]),
     ("modules and shutdown", &["module", "shutdown"]),
 ];
 

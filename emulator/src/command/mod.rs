@@ -38,6 +38,7 @@ mod scripting;
 mod perform;
 mod fault;
 mod busy;
+mod replicate;
 
 use std::sync::LazyLock;
 
@@ -52,6 +53,7 @@ use argv::{count, index_range, integer, integer_within, is_word, own};
 pub use flag::Flag;
 pub use key_spec::{FindKeys, KeySpec};
 use perform::perform;
+pub(crate) use replicate::catch_up;
 use row::{Ctx, Outcome, Table};
 pub use row::{Group, Row};
 use table::subcommand;
@@ -111,6 +113,8 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
             true => perform(&TABLE, engine, &mut client, argv),
             false => fault::perform_under_faults(&TABLE, engine, &mut client, argv),
         };
+        engine.end_unit();
+        engine.note_offset(&mut client);
         let reply = engine.post(&mut client, reply);
         engine.clients.put_back(client);
         reply

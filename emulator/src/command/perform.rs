@@ -70,6 +70,7 @@ fn admit(
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
+    admission::check_age_of_data(table, engine, client, row, argv)?;
     if client.is_monitor && (row.has(Flag::ReadOnly) || may_write(row)) {
         return Err(error::REPLICA);
     }
@@ -87,7 +88,7 @@ pub(super) fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
     engine.control.is_some() && is_word(argv[0], emulator::ROW.name)
 }
 
-/// Whether `CLIENT PAUSE` or `DEBUG SLEEP` delays this command.
+/// Whether `CLIENT PAUSE`, `DEBUG SLEEP` or `FAILOVER` delays this command.
 fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row) -> bool {
     let ends_writing_transaction = || {
         let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
@@ -97,7 +98,7 @@ fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row) -> bool
         _ if engine.asleep_until.is_some() => true,
         Some((_, PauseMode::All)) => true,
         Some((_, PauseMode::Write)) => may_write(row) || ends_writing_transaction(),
-        None => false,
+        None => engine.fails_over() && (may_write(row) || ends_writing_transaction()),
     };
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }

@@ -1,9 +1,10 @@
 //! The types of the command table: rows, groups of rows, and the context in which the function of a
 //! row runs. They contain each other, because some functions find other rows.
 
+use bytes::Bytes;
 use indexmap::IndexMap;
 
-use super::argv::{Argv, integer};
+use super::argv::{Argv, integer, own};
 use super::flag::Flag;
 use super::key_spec::KeySpec;
 use crate::client::{Client, ClientId};
@@ -169,6 +170,23 @@ impl Ctx<'_> {
     pub fn db(&mut self) -> Db<'_> {
         let db = self.engine.keyspace.db(self.client.db);
         if self.row.has(Flag::ReadOnly) { db.reading() } else { db }
+    }
+
+    /// Gives replicas this command in place of the running one. It may be called more than once.
+    pub(crate) fn replicate_as(&mut self, argv: &[&dyn AsRef<[u8]>]) {
+        self.engine.name_effect(self.client.db, || {
+            argv.iter().map(|arg| Bytes::copy_from_slice(arg.as_ref())).collect()
+        });
+    }
+
+    /// Gives replicas nothing of the running command, although it counts as a change.
+    pub(crate) fn spare_replicas(&mut self) {
+        self.engine.outgoing.name_none();
+    }
+
+    /// Gives replicas the running command, although it changes no data.
+    pub(crate) fn replicate_as_is(&mut self, argv: &Argv<'_>) {
+        self.engine.name_effect(self.client.db, || own(argv));
     }
 
     /// The number of the client's connection. No snapshot has it.

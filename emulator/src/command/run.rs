@@ -32,7 +32,10 @@ pub(super) fn run(
         // A script is shown before the commands that it calls.
         monitor::feed_monitors(engine, client, row, argv);
     }
+    let changes = engine.footprint().changes();
+    engine.outgoing.begin_command();
     let reply = (row.run)(&mut Ctx { engine, client, row, table }, argv).into();
+    engine.note_effect(client.db, argv, row.has(Flag::Write).then_some(changes));
     if may_take_long(row) {
         engine.end_requests();
     }
@@ -91,7 +94,12 @@ fn call_from_script(
     rules: Rules,
 ) -> Reply {
     let reply = match admit_in_script(table, engine, client, argv, rules) {
-        Ok(row) => run(table, engine, client, row, argv),
+        Ok(row) => {
+            engine.outgoing.is_muted = rules.spares_replicas;
+            let reply = run(table, engine, client, row, argv);
+            engine.outgoing.is_muted = false;
+            reply
+        }
         Err(error) => {
             note_rejected(table, engine, argv, &error);
             Reply::Error(error)

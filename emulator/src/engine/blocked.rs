@@ -90,6 +90,7 @@ impl Engine {
         let outcome = attempt(self, &mut client, key);
         self.invalidate(&client);
         self.clients.put_back(client);
+        self.end_unit();
         self.publish_events(Some(slot));
         let reply = outcome.unwrap_or_else(|error| Some(Reply::Error(error)));
         if reply.is_some() {

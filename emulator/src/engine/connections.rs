@@ -58,6 +58,12 @@ impl Engine {
         self.end_service(slot, |client| client.close(Closing::Now));
     }
 
+    /// Closes the connections of all clients but the one whose command runs.
+    pub(crate) fn kill_all(&mut self) {
+        let slots: Vec<Slot> = self.clients.others().into_iter().map(|client| client.slot).collect();
+        slots.into_iter().for_each(|slot| self.kill(slot));
+    }
+
     /// Drops the state that is kept for a client, and closes its connection with `close`.
     fn end_service(&mut self, slot: Slot, close: fn(&mut Client)) {
         self.unblock(slot);

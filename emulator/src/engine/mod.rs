@@ -13,6 +13,8 @@ mod connections;
 mod loan;
 mod settings;
 mod tracking;
+mod effects;
+mod replication;
 mod blocked;
 
 use std::hash::BuildHasher as _;
@@ -207,6 +209,7 @@ impl Engine {
     pub(crate) fn begin(self: &mut Box<Self>) {
         let now = self.now();
         self.keyspace.begin(now);
+        self.units.clear();
         self.tracker.seen = 0;
         self.watches.seen = 0;
         if self.next_wake_up.is_some_and(|next_wake_up| next_wake_up <= now) {
@@ -214,6 +217,7 @@ impl Engine {
             self.publish_events(None);
         }
         self.dismiss_observers();
+        self.serve_acknowledged();
     }
 
     /// Runs what is due, without a command.
@@ -227,6 +231,7 @@ impl Engine {
     /// Ends one execution. Blocked clients get the keys that they wait for, watches record the
     /// changes, and subscribers get the events.
     pub(crate) fn end(self: &mut Box<Self>) {
+        self.end_unit();
         self.publish_events(None);
         self.serve_blocked();
         self.answer_observers();
@@ -298,6 +303,7 @@ impl Engine {
 
     fn run_due(self: &mut Box<Self>, now: Timestamp) {
         self.keyspace.expire_due();
+        self.end_unit_after_each_removal();
         if self.client_check_at.is_some_and(|at| at <= now) {
             self.check_clients(now);
         }
@@ -313,6 +319,7 @@ impl Engine {
         {
             match self.waiting.get(slot).map(|blocked| &blocked.until) {
                 Some(Until::Arrival) => self.attempt(slot, b""),
+                Some(&Until::Acknowledged { offset, .. }) => self.answer_wait(slot, offset),
                 _ => self.give_up(slot),
             }
         }
@@ -322,8 +329,14 @@ impl Engine {
     pub(crate) fn set_next_wake_up(&mut self) {
         let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
         let pause = self.pause.map(|(until, _)| until);
-        let next_wake_up =
-            [self.keyspace.next_expiry(), waiting, pause, self.asleep_until, self.client_check_at];
+        let next_wake_up = [
+            self.keyspace.next_expiry(),
+            waiting,
+            pause,
+            self.asleep_until,
+            self.client_check_at,
+            self.next_look_at_links(),
+        ];
         let next_wake_up = next_wake_up.into_iter().flatten().min();
         let is_earlier = next_wake_up
             .is_some_and(|next_wake_up| self.next_wake_up.is_none_or(|before| next_wake_up < before));

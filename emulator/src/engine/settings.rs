@@ -21,8 +21,6 @@ const LOGLEVEL: Id = Id::of("loglevel");
 const MAXCLIENTS: Id = Id::of("maxclients");
 const MAXMEMORY: Id = Id::of("maxmemory");
 const MAXMEMORY_POLICY: Id = Id::of("maxmemory-policy");
-const MIN_REPLICAS_TO_WRITE: Id = Id::of("min-replicas-to-write");
-const MIN_REPLICAS_MAX_LAG: Id = Id::of("min-replicas-max-lag");
 const TIMEOUT: Id = Id::of("timeout");
 
 /// The unread bytes that no limit counts. Redis keeps them in a buffer of the client. It puts
@@ -106,11 +104,6 @@ impl Engine {
         // Keys that are already due take no memory that a command could lack.
         self.keyspace.expire_rest();
         self.memory().0 > limit
-    }
-
-    /// Whether writes require replicas. The emulator has no replicas.
-    pub(crate) fn lacks_replicas(&self) -> bool {
-        [MIN_REPLICAS_TO_WRITE, MIN_REPLICAS_MAX_LAG].iter().all(|&id| self.config.number(id) != 0)
     }
 
     /// Sends a line to the hook of the log, if `loglevel` includes its level.

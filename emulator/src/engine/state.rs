@@ -21,6 +21,7 @@ use crate::fault::Faults;
 use crate::keyspace::{Hasher, Keyspace, Value};
 use crate::log::Hook;
 use crate::pubsub::PubSub;
+use crate::replication::{Outgoing, Replication, Unit};
 use crate::reply::Reply;
 use crate::script::{Functions, Rules, ScriptCall, Scripts};
 use crate::stats::Stats;
@@ -63,6 +64,12 @@ pub struct Engine {
     pub waiting: Waiting,
     /// The clients that get a message when a key changes which they have read.
     pub tracker: Tracker,
+    /// The part of the server in replication.
+    pub replication: Replication,
+    /// The effects of the running command.
+    pub outgoing: Outgoing,
+    /// The effects of the last execution, if they are kept.
+    pub(super) units: Vec<Arc<Unit>>,
     /// The end of `CLIENT PAUSE`, and the commands that it holds back.
     pub pause: Option<(Timestamp, PauseMode)>,
     /// The end of `DEBUG SLEEP`. Until then, the server seems to stand still.
@@ -159,6 +166,13 @@ pub enum Until {
     Arrival,
     /// Only the deadline.
     Deadline,
+    /// So many replicas have acknowledged an offset.
+    Acknowledged {
+        /// The number of replicas.
+        replicas: usize,
+        /// The offset.
+        offset: u64,
+    },
     /// So many other clients have a blocked command, for a test that waits for them.
     OthersBlock {
         /// The number of clients.

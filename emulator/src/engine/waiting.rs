@@ -81,6 +81,15 @@ impl Waiting {
         paused.map(|(&slot, _)| slot).collect()
     }
 
+    /// The clients that wait for acknowledgements: for how many, and of which offset.
+    pub fn for_replicas(&self) -> Vec<(Slot, usize, u64)> {
+        let wanted = self.blocked.iter().filter_map(|(&slot, blocked)| match blocked.until {
+            Until::Acknowledged { replicas, offset } => Some((slot, replicas, offset)),
+            _ => None,
+        });
+        wanted.collect()
+    }
+
     /// The earliest deadline, and its client.
     pub fn first_deadline(&self) -> Option<(Timestamp, Slot)> {
         self.deadlines.first().copied()

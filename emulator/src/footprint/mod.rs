@@ -36,6 +36,8 @@ pub struct Footprint {
     places: Vec<[StoredPlace; 2]>,
     /// The number of entries after duplicates were dropped the last time.
     n_distinct: usize,
+    /// The number of changes of data, recorded or not.
+    n_changes: usize,
     /// Recording is off.
     is_off: bool,
 }
@@ -133,10 +135,15 @@ impl Footprint {
         self.entries.clear();
         self.names.clear();
         self.places.clear();
-        self.n_distinct = 0;
+        (self.n_distinct, self.n_changes) = (0, 0);
         self.entries.shrink_to(KEPT_ENTRIES_MAX);
         self.places.shrink_to(KEPT_ENTRIES_MAX);
         self.names.shrink_to(KEPT_NAMES_BYTES_MAX);
+    }
+
+    /// The number of changes of data so far. Recording need not be on.
+    pub(crate) fn changes(&self) -> usize {
+        self.n_changes
     }
 
     /// Whether recording is on.
@@ -163,7 +170,7 @@ impl Footprint {
                 self.record_again(resource, access, deadline);
             }
         }
-        self.n_distinct = self.entries.len();
+        (self.n_distinct, self.n_changes) = (self.entries.len(), long.n_changes);
     }
 
     fn record_again(&mut self, resource: Resource<'_>, access: Access, deadline: Option<i64>) {
@@ -195,7 +202,7 @@ impl Footprint {
     /// Records an access to a part of a key that has no deadline.
     pub(crate) fn part(&mut self, access: Access, db: usize, key: &[u8], part: Part<'_>) {
         if self.is_off {
-            return;
+            return self.count_change(access);
         }
         let (start, end) = self.name(key);
         let part = match part {
@@ -287,9 +294,16 @@ impl Footprint {
     }
 
     fn record(&mut self, entry: Entry) {
+        if matches!(entry.what, StoredResource::Key { .. } | StoredResource::Database(_)) {
+            self.count_change(entry.access);
+        }
         if !self.is_off {
             self.entries.push(entry);
         }
+    }
+
+    fn count_change(&mut self, access: Access) {
+        self.n_changes += usize::from(access == Access::Write);
     }
 
     fn name(&mut self, name: &[u8]) -> (usize, usize) {

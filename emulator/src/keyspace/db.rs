@@ -15,6 +15,9 @@ use crate::clock::Timestamp;
 use crate::error::{self, Error};
 use crate::footprint::{Access, Footprint};
 
+/// How often `RANDOMKEY` of a replica tries to find a key that has not expired.
+const RANDOM_KEY_TRIES_MAX: u32 = 100;
+
 /// One database during one execution.
 pub struct Db<'a> {
     pub(super) dict: &'a mut Dict,
@@ -25,7 +28,20 @@ pub struct Db<'a> {
     pub(super) events: &'a mut Events,
     pub(super) random: &'a mut Random,
     pub(super) limits: &'a Limits,
+    pub(super) due_keys: DueKeys,
     pub(super) is_reading: bool,
+}
+
+/// What happens to a key whose deadline has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DueKeys {
+    /// It is removed when a command finds it, or before.
+    #[default]
+    Removed,
+    /// It stays until the primary removes it, but no command finds it.
+    Hidden,
+    /// It stays, and the commands of the primary find it.
+    Alive,
 }
 
 /// The deadline that a key gets with a new value.
@@ -90,9 +106,10 @@ impl<'a> Db<'a> {
                 return Err(error::WRONG_TYPE);
             }
         }
-        // Expired keys have been removed by now.
-        let dict: &'a Dict = self.dict;
-        Ok(keys.iter().map(|key| dict.get(*key).map(|entry| &entry.value)).collect())
+        let Db { dict, due_keys, now, .. } = self;
+        let dict: &'a Dict = dict;
+        let found = |key: &&[u8]| dict.get(*key).filter(|entry| !has_expired(entry, due_keys, now));
+        Ok(keys.iter().map(|key| found(key).map(|entry| &entry.value)).collect())
     }
 
     /// Whether there is a live key of this name. This method and the next ones do not count as
@@ -166,7 +183,7 @@ impl<'a> Db<'a> {
         let idx = self.dict.get_index_of(key);
         let found = idx.map(|idx| &self.dict[idx]);
         let had = found.and_then(Entry::deadline);
-        let has_expired = found.is_some_and(|old| old.is_expired(self.now));
+        let has_expired = found.is_some_and(|old| self.has_expired(old));
         let is_new = found.is_none() || has_expired;
         let deadline = match expiry {
             Expiry::Never => None,
@@ -207,10 +224,12 @@ impl<'a> Db<'a> {
     }
 
     /// Sets or removes the deadline of a live key, and records the event. A deadline in the past
-    /// removes the key, as in Redis.
-    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) {
-        let Some(idx) = self.access(key) else { return };
-        let event = if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
+    /// removes the key, as in Redis. Returns whether the key is still there.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) -> bool {
+        let Some(idx) = self.access(key) else { return false };
+        let is_over = self.due_keys == DueKeys::Removed
+            && deadline.is_some_and(|deadline| deadline <= self.now.millis());
+        let event = if is_over {
             self.remove(key);
             "del"
         } else {
@@ -220,6 +239,7 @@ impl<'a> Db<'a> {
             if deadline.is_some() { "expire" } else { "persist" }
         };
         self.notify(Class::Generic, event, key);
+        !is_over
     }
 
     /// Removes a live key, and returns its value with its deadline and encoding.
@@ -265,6 +285,8 @@ impl<'a> Db<'a> {
     /// order of two commands on different keys would.
     pub fn random_key(&mut self) -> Option<Bytes> {
         self.footprint.database(Access::Read, self.index);
+        // Like Redis, a replica gives up and returns an expired key.
+        let mut tries = RANDOM_KEY_TRIES_MAX;
         while !self.dict.is_empty() {
             let len = self.dict.len();
             let nth = self.random().index(len);
@@ -274,7 +296,8 @@ impl<'a> Db<'a> {
             } else {
                 self.dict.get_index(nth).map(|(key, _)| key.to_bytes())?
             };
-            if self.find(&key).is_some() {
+            tries -= u32::from(self.due_keys == DueKeys::Hidden);
+            if self.find(&key).is_some() || tries == 0 {
                 return Some(key);
             }
         }
@@ -290,8 +313,8 @@ impl<'a> Db<'a> {
     /// The live keys in the order of insertion, but a removal moves the last key into the gap.
     pub fn keys(&mut self) -> impl Iterator<Item = &Text> {
         self.footprint.database(Access::Read, self.index);
-        let now = self.now;
-        self.dict.iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
+        let (due_keys, now) = (self.due_keys, self.now);
+        self.dict.iter().filter(move |(_, entry)| !has_expired(entry, due_keys, now)).map(|(key, _)| key)
     }
 
     /// How many keys there are. Expired keys count until a command finds them, as in Redis.
@@ -338,7 +361,7 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// The index of a live key. An expired key is removed.
+    /// The index of a live key. An expired key is removed, unless it is hidden.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.dict.get_index_of(key);
         self.look_at(key, idx);
@@ -351,17 +374,28 @@ impl<'a> Db<'a> {
         self.footprint.key(Access::Read, self.index, key, deadline);
     }
 
-    /// The index of a live key. An expired key is removed.
+    /// The index of a live key. An expired key is removed, unless it is hidden.
     ///
     /// That removal is not recorded as a write. For every client the key was already gone, and the
     /// deadline in the footprint contains the time.
     pub(super) fn keep_alive(&mut self, key: &[u8], idx: Option<usize>) -> Option<usize> {
         let idx = idx?;
-        if self.dict[idx].is_expired(self.now) {
-            self.events.expire(self.index, key);
-            self.dict.remove(idx);
+        if self.has_expired(&self.dict[idx]) {
+            if self.due_keys == DueKeys::Removed {
+                self.events.expire(self.index, key);
+                self.dict.remove(idx);
+            }
             return None;
         }
         Some(idx)
     }
+
+    fn has_expired(&self, entry: &Entry) -> bool {
+        has_expired(entry, self.due_keys, self.now)
+    }
+}
+
+/// Whether a command finds the entry no longer.
+fn has_expired(entry: &Entry, due_keys: DueKeys, now: Timestamp) -> bool {
+    due_keys != DueKeys::Alive && entry.is_expired(now)
 }

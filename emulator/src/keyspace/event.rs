@@ -142,6 +142,10 @@ pub struct Events {
     pub is_tracked: bool,
     /// The keys that expired.
     pub expired: Vec<Bytes>,
+    /// Whether the data is replicated, so that keys which are removed at their deadlines are kept.
+    pub is_replicated: bool,
+    /// The keys that were removed at their deadlines, each with its database.
+    pub removed: Vec<(usize, Bytes)>,
     /// Whether a database was emptied, even if it was empty before.
     pub is_flushed: bool,
 }
@@ -185,6 +189,9 @@ impl Events {
         self.record(Class::Expired, "expired", db, key);
         if self.is_tracked {
             self.expired.push(Bytes::copy_from_slice(key));
+        }
+        if self.is_replicated {
+            self.removed.push((db, Bytes::copy_from_slice(key)));
         }
     }
 }

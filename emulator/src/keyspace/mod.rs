@@ -26,7 +26,7 @@ mod edit;
 mod members;
 mod stats;
 
-pub use db::{Db, Expiry};
+pub use db::{Db, DueKeys, Expiry};
 pub use edit::Edit;
 pub use encoding::{Encoding, Limits, ListPack};
 pub use event::{Class, Classes, Event, Events};
@@ -61,6 +61,8 @@ pub struct Keyspace {
     /// The events of keys that subscribers or blocked clients need.
     pub events: Events,
     random: Random,
+    /// What happens to keys whose deadlines have passed.
+    pub due_keys: DueKeys,
     /// The limits of compact collections.
     pub limits: Limits,
 }
@@ -103,6 +105,9 @@ impl Keyspace {
     }
 
     fn expire(&mut self, count_max: usize) {
+        if self.due_keys != DueKeys::Removed {
+            return;
+        }
         for _ in 0..count_max {
             let Some((db, idx, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) else { return };
             self.footprint.key(Access::Write, db, &key, None);
@@ -113,7 +118,8 @@ impl Keyspace {
 
     /// When [`Keyspace::expire_due`] has work to do next, or a little earlier.
     pub fn next_expiry(&self) -> Option<Timestamp> {
-        self.expires.first().map(|deadline| Timestamp::from_millis(deadline.saturating_add(1)))
+        let first = self.expires.first().filter(|_| self.due_keys == DueKeys::Removed);
+        first.map(|deadline| Timestamp::from_millis(deadline.saturating_add(1)))
     }
 
     /// Switches active expiry on or off.
@@ -205,6 +211,7 @@ impl Keyspace {
             events: &mut self.events,
             random: &mut self.random,
             limits: &self.limits,
+            due_keys: self.due_keys,
             is_reading: false,
         }
     }
@@ -223,7 +230,7 @@ impl Keyspace {
     pub fn reset(&mut self) {
         self.flush_all();
         self.expires.is_active = true;
-        self.events = Events::default();
+        self.events = Events { is_replicated: self.events.is_replicated, ..Events::default() };
         self.random = Random::default();
         self.limits = Limits::default();
     }

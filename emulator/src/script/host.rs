@@ -41,6 +41,8 @@ pub struct Rules {
     pub protocol: Protocol,
     /// Whether the script may not write, for example because of `#!lua flags=no-writes`.
     pub is_read_only: bool,
+    /// Whether the effects are not sent to replicas: `redis.set_repl`.
+    pub spares_replicas: bool,
 }
 
 /// A command that a script or a function has called, and the reply that it got.

@@ -18,6 +18,7 @@ use crate::resp::Protocol;
 /// How many bytes count as one instruction when SHA1 reads them.
 const HASHED_BYTES_PER_INSTRUCTION: u64 = 8;
 const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
+const REPL_REPLICA: i64 = 2;
 
 /// The functions of the table. The sandbox defines the constants.
 pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
@@ -104,17 +105,18 @@ fn sha1hex(args: &Args<'_>) -> mlua::Result<LuaString> {
     args.lua.create_string(sha1_hex(text))
 }
 
-/// `redis.set_repl(flags)`: it has no effect, because there are no replicas.
+/// `redis.set_repl(flags)`: whether the effects of the next commands are sent to replicas.
 fn set_repl(args: &Args<'_>) -> mlua::Result<()> {
     if args.len() != 1 {
         return Err(fail_with("ERR redis.set_repl() requires two arguments."));
     }
-    let flags = args.as_number(1)?.unwrap_or_default();
-    if !REPL_FLAGS.contains(&truncate(flags)) {
+    let flags = truncate(args.as_number(1)?.unwrap_or_default());
+    if !REPL_FLAGS.contains(&flags) {
         return Err(fail_with(
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
         ));
     }
+    with_running(args.lua, |running| running.rules.spares_replicas = flags & REPL_REPLICA == 0);
     Ok(())
 }
 

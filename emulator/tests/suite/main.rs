@@ -15,3 +15,4 @@ mod script_limits;
 mod pipelines;
 mod prepared;
 mod busy_scripts;
+mod replication;

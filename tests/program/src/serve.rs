@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// The number of databases
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
+    /// The number of replicas, on the ports after that of the primary
+    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(0..=100))]
+    replicas: u16,
     /// Let clients move the clock and cause faults by the command EMULATOR (see EMULATOR HELP)
     #[arg(long)]
     control: bool,
@@ -78,18 +81,31 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     }
 
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
-    emulator.leave_no_footprint();
-    emulator.start_with("requirepass", password)?;
-    emulator.start_with("enable-debug-command", &args.enable_debug_command)?;
-    let _log = emulator.on_log(|line| {
-        // If standard error is closed, the log is not needed.
-        _ = writeln!(std::io::stderr(), "{}", harness::render::printable(&line.to_string()));
-    });
-    if args.control {
-        emulator.allow_control();
+    let replicas: Vec<Emulator> = (0..args.replicas).map(|_| emulator.replica()).collect();
+    let mut logs = Vec::new();
+    for server in std::iter::once(&emulator).chain(&replicas) {
+        server.leave_no_footprint();
+        server.start_with("requirepass", password)?;
+        server.start_with("enable-debug-command", &args.enable_debug_command)?;
+        logs.push(server.on_log(|line| {
+            // If standard error is closed, the log is not needed.
+            _ = writeln!(std::io::stderr(), "{}", harness::render::printable(&line.to_string()));
+        }));
+        if args.control {
+            server.allow_control();
+        }
     }
     let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
     let mut urls = vec![server.url()];
+    let is_free = addrs.iter().any(|addr| addr.port() == 0);
+    let mut replica_servers: Vec<emulator::Server> = Vec::new();
+    for (replica, nth) in replicas.iter().zip(1..) {
+        let addr = replica_addr(server.addr(), is_free, nth)?;
+        let replica_server = replica.listen(addr).await;
+        replica_servers.push(replica_server.with_context(|| {
+            format!("cannot listen on {addr} for replica {nth}: choose another --port, or 0 for free ones")
+        })?);
+    }
     #[cfg(unix)]
     let _unix_server = match &args.unix {
         Some(path) => {
@@ -102,6 +118,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         }
         None => None,
     };
+    urls.extend(replica_servers.iter().map(|replica| format!("{} (replica)", replica.url())));
     super::print(&urls.iter().map(|url| format!("listening on {url}\n")).collect::<String>())?;
     if !args.control {
         const HINT: &str =
@@ -125,6 +142,14 @@ async fn return_memory() {
         tokio::time::sleep(INTERVAL).await;
         drop(black_box(Vec::<u8>::with_capacity(BYTES)));
     }
+}
+
+/// The address of the nth replica: that of the primary, with a port after its port or a free one.
+fn replica_addr(primary: SocketAddr, is_free: bool, nth: u16) -> Result<SocketAddr> {
+    let port = if is_free { Some(0) } else { primary.port().checked_add(nth) };
+    let port =
+        port.with_context(|| format!("there is no port for replica {nth} after {}", primary.port()))?;
+    Ok(SocketAddr::new(primary.ip(), port))
 }
 
 /// Joins an address and a port. `addr` may have both.

@@ -45,9 +45,21 @@ pub(super) fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From)
         if deadline > db.now().millis() {
             db.answer();
         }
-        db.set_deadline(argv[1], Some(deadline));
+        set_deadline(ctx, argv[1], deadline, &argv[3..]);
     }
     Ok(Reply::truth(holds))
+}
+
+/// Sets the deadline of a live key. Replicas get it with these options, or the removal of the key
+/// if its deadline is over.
+pub(in super::super) fn set_deadline(ctx: &mut Ctx<'_>, key: &[u8], deadline: i64, options: &Argv<'_>) {
+    if !ctx.db().set_deadline(key, Some(deadline)) {
+        return ctx.replicate_as(&[&"DEL", &key]);
+    }
+    let digits = deadline.to_string();
+    let mut argv: Vec<&dyn AsRef<[u8]>> = vec![&"PEXPIREAT", &key, &digits];
+    argv.extend(options.iter().map(|option| option as &dyn AsRef<[u8]>));
+    ctx.replicate_as(&argv);
 }
 
 /// The conditions under which EXPIRE takes effect.

@@ -6,8 +6,9 @@ mod object;
 mod sort;
 
 use super::Flag::{DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
-use super::blocking::{self, Wait, wait_out};
+use super::blocking::{self, Wait, wait_for};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word, scan};
+use crate::engine::Until;
 use crate::error::{self, Error};
 use crate::glob;
 use crate::keyspace::Class;
@@ -211,10 +212,20 @@ fn type_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::status(ctx.db().type_name(argv[1]).unwrap_or("none")))
 }
 
-/// `WAIT numreplicas timeout`: there are no replicas, so a wait for some ends at its timeout
+/// `WAIT numreplicas timeout`: waits until so many replicas have acknowledged what this client has
+/// written
 fn wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.replication.upstream.is_some() {
+        return Err(error::WAIT_ON_REPLICA);
+    }
     let wanted = integer(argv[1])?;
     let deadline = blocking::millis(ctx, argv[2])?;
-    let none = Reply::Integer(0);
-    Ok(if wanted <= 0 { none } else { wait_out(ctx, Wait { deadline, on_timeout: none }) })
+    let offset = ctx.client.offset;
+    let acknowledged = ctx.engine.replication.acknowledged_by(offset);
+    let now = Reply::count(acknowledged);
+    if wanted <= acknowledged as i64 {
+        return Ok(now);
+    }
+    let until = Until::Acknowledged { replicas: wanted as usize, offset };
+    Ok(wait_for(ctx, until, Wait { deadline, on_timeout: now }))
 }

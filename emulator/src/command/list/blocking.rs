@@ -27,12 +27,24 @@ pub(super) fn blmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
 pub(super) fn blmove(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ends(argv)?;
-    move_or_wait(ctx, argv, |ctx, argv, _| move_element(ctx, argv, ends(argv)?))
+    move_or_wait(ctx, argv, |ctx, argv, _| {
+        let moved = move_element(ctx, argv, ends(argv)?)?;
+        if moved.is_some() {
+            ctx.replicate_as(&[&"LMOVE", &argv[1], &argv[2], &argv[3], &argv[4]]);
+        }
+        Ok(moved)
+    })
 }
 
 /// `BRPOPLPUSH source destination timeout`
 pub(super) fn brpoplpush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    move_or_wait(ctx, argv, |ctx, argv, _| move_element(ctx, argv, [End::Tail, End::Head]))
+    move_or_wait(ctx, argv, |ctx, argv, _| {
+        let moved = move_element(ctx, argv, [End::Tail, End::Head])?;
+        if moved.is_some() {
+            ctx.replicate_as(&[&"RPOPLPUSH", &argv[1], &argv[2]]);
+        }
+        Ok(moved)
+    })
 }
 
 /// Moves an element or waits. If the client cannot wait, the reply is `Nil` and not the `NilArray`

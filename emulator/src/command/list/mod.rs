@@ -151,8 +151,13 @@ fn ltrim(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     // A write even if all elements stay: as in Redis, clients that watch the key notice it.
     let list = edit.write();
     let kept = index_range(start, stop, list.len());
+    let is_shorter = kept.len() < list.len();
     list.keep(kept);
     edit.notify(Class::List, "ltrim");
+    drop(edit);
+    if !is_shorter {
+        ctx.spare_replicas();
+    }
     Ok(Reply::OK)
 }
 

@@ -42,6 +42,9 @@ pub(super) fn take(mut edit: Edit<'_, List>, end: End, count: usize) -> Vec<Byte
 pub(super) fn pop_with_key(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
     let list = ctx.db().edit::<List>(key)?;
     let element = list.and_then(|list| take(list, end, 1).pop());
+    if element.is_some() {
+        ctx.replicate_as(&[&end.popped().to_ascii_uppercase(), &key]);
+    }
     Ok(element.map(|element| Reply::Array(vec![Reply::bulk(key), Reply::Bulk(element)])))
 }
 
@@ -58,8 +61,10 @@ impl PopEnd for End {
     }
 
     fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error> {
-        let list = ctx.db().edit::<List>(key)?;
-        Ok(list.map(|list| Reply::Array(vec![Reply::bulk(key), array(take(list, self, count))])))
+        let Some(list) = ctx.db().edit::<List>(key)? else { return Ok(None) };
+        let taken = take(list, self, count);
+        ctx.replicate_as(&[&self.popped().to_ascii_uppercase(), &key, &taken.len().to_string()]);
+        Ok(Some(Reply::Array(vec![Reply::bulk(key), array(taken)])))
     }
 }
 

@@ -54,12 +54,15 @@ fn load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             return Err(with_argument("ERR Unknown option given: ", option));
         }
     }
-    ctx.engine.functions(Access::Write).load(code, !options.is_empty()).map(Reply::Bulk)
+    let name = ctx.engine.functions(Access::Write).load(code, !options.is_empty())?;
+    ctx.replicate_as_is(argv);
+    Ok(Reply::Bulk(name))
 }
 
 /// `FUNCTION DELETE library`
 fn delete(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ctx.engine.functions(Access::Write).delete(argv[2])?;
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
 }
 
@@ -68,6 +71,7 @@ fn flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     check_argc(argv, 3)?;
     check_flush_mode(&argv[2..], &error::FUNCTION_FLUSH_MODE)?;
     ctx.engine.functions(Access::Write).flush();
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
 }
 
@@ -150,6 +154,7 @@ fn restore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         Some(word) => POLICIES.iter().find(|(name, _)| is_word(word, name)).ok_or(WRONG_POLICY)?.1,
     };
     ctx.engine.functions(Access::Write).restore(&script::restore(argv[2])?, policy)?;
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
 }
 

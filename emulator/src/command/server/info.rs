@@ -1,7 +1,7 @@
 //! `INFO`: the state of the server.
 //!
 //! Each section is a function that writes its lines, in Redis's order. Values that do not exist
-//! here, such as files and replicas, are 0 as in a Redis that has just begun.
+//! here, such as files, are 0 as in a Redis that has just begun.
 
 use std::fmt::{self, Write as _};
 
@@ -308,20 +308,63 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
 
 fn replication(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
     const REPL_BACKLOG_SIZE: Id = Id::of("repl-backlog-size");
+    const REPLICA_PRIORITY: Id = Id::of("replica-priority");
+    const REPLICA_READ_ONLY: Id = Id::of("replica-read-only");
+    let (engine, now) = (&ctx.engine, ctx.engine.now());
+    let (config, replication) = (&engine.config, &engine.replication);
+    let role = if replication.upstream.is_some() { "slave" } else { "master" };
+    lines(text, &[("role", &role)])?;
+    if let Some(upstream) = &replication.upstream {
+        let is_up = upstream.link.is_some();
+        let offset = if upstream.has_synced { replication.offset as i64 } else { 0 };
+        lines(
+            text,
+            &[
+                ("master_host", &String::from_utf8_lossy(&upstream.host)),
+                ("master_port", &upstream.port),
+                ("master_link_status", &if is_up { "up" } else { "down" }),
+                ("master_last_io_seconds_ago", &if is_up { 0 } else { -1 }),
+                ("master_sync_in_progress", &0),
+                ("slave_read_repl_offset", &offset),
+                ("slave_repl_offset", &offset),
+            ],
+        )?;
+        if !is_up {
+            lines(text, &[("master_link_down_since_seconds", &now.since(upstream.down_since).as_secs())])?;
+        }
+        lines(
+            text,
+            &[
+                ("slave_priority", &config.number(REPLICA_PRIORITY)),
+                ("slave_read_only", &u8::from(config.is_on(REPLICA_READ_ONLY))),
+                ("replica_announced", &1),
+            ],
+        )?;
+    }
+    lines(text, &[("connected_slaves", &replication.followers.len())])?;
+    for (nth, follower) in replication.followers.iter().enumerate() {
+        let ((host, port), link) = (&follower.address, &follower.link);
+        let (offset, lag) = (link.acknowledged(), link.silence().as_secs());
+        write!(text, "slave{nth}:ip={host},port={port},state=online,offset={offset},lag={lag}\r\n")?;
+    }
+    let failover = if engine.fails_over() { "waiting-for-sync" } else { "no-failover" };
+    let (previous, second_offset) = match &replication.previous {
+        Some((history, offset)) => (history.clone(), *offset as i64),
+        None => ("0".repeat(40), -1),
+    };
+    let has_stream = !replication.followers.is_empty() || replication.upstream.is_some();
     lines(
         text,
         &[
-            ("role", &"master"),
-            ("connected_slaves", &0),
-            ("master_failover_state", &"no-failover"),
-            ("master_replid", &identity(ctx, "replication")),
-            ("master_replid2", &"0".repeat(40)),
-            ("master_repl_offset", &0),
-            ("second_repl_offset", &-1),
-            ("repl_backlog_active", &0),
-            ("repl_backlog_size", &ctx.engine.config.number(REPL_BACKLOG_SIZE)),
-            ("repl_backlog_first_byte_offset", &0),
-            ("repl_backlog_histlen", &0),
+            ("master_failover_state", &failover),
+            ("master_replid", &engine.history()),
+            ("master_replid2", &previous),
+            ("master_repl_offset", &replication.offset),
+            ("second_repl_offset", &second_offset),
+            ("repl_backlog_active", &u8::from(has_stream)),
+            ("repl_backlog_size", &config.number(REPL_BACKLOG_SIZE)),
+            ("repl_backlog_first_byte_offset", &u8::from(has_stream)),
+            ("repl_backlog_histlen", &if has_stream { replication.offset } else { 0 }),
         ],
     )
 }

@@ -7,6 +7,7 @@ mod debug;
 mod info;
 mod latency;
 mod memory;
+mod replication;
 mod slowlog;
 
 use super::Flag::{Admin, Fast, Loading, NoScript, ReadOnly, Stale, Write};
@@ -23,6 +24,7 @@ pub(super) const ROWS: &[Row] = &[
         .categories(&["keyspace"])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
     Row::new("debug", -2, &[Admin, NoScript, Loading, Stale], debug::debug).protected(),
+    replication::FAILOVER,
     Row::new("flushall", -1, &[Write], flushall)
         .categories(&["keyspace", "dangerous"])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
@@ -40,7 +42,9 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("lolwut", -1, &[ReadOnly, Fast], lolwut),
     memory::MEMORY,
     Row::new("monitor", 1, &[Admin, NoScript, Loading, Stale], monitor),
-    Row::new("role", 1, &[NoScript, Loading, Stale, Fast], role).categories(&["admin", "dangerous"]),
+    replication::REPLICAOF,
+    replication::ROLE,
+    replication::SLAVEOF,
     slowlog::SLOWLOG,
     Row::new("swapdb", 3, &[Write, Fast], swapdb).categories(&["keyspace", "dangerous"]),
     Row::new("time", 1, &[Loading, Stale, Fast], time).tips(&["nondeterministic_output"]),
@@ -55,6 +59,7 @@ fn dbsize(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 fn flushall(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     check_flush_mode(argv)?;
     ctx.engine.keyspace.flush_all();
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
 }
 
@@ -62,6 +67,7 @@ fn flushall(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn flushdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     check_flush_mode(argv)?;
     ctx.db().flush();
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
 }
 
@@ -94,14 +100,8 @@ fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::DB_OUT_OF_RANGE);
     };
     ctx.engine.swap(first, second);
+    ctx.replicate_as_is(argv);
     Ok(Reply::OK)
-}
-
-/// `ROLE`
-///
-/// The server is always a master without replicas.
-fn role(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
 }
 
 /// `LASTSAVE`

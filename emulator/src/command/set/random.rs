@@ -1,5 +1,7 @@
 //! Commands that pick random members.
 
+use bytes::Bytes;
+
 use super::super::{Argv, Ctx, Outcome, count, pick};
 use super::members::members;
 use crate::error;
@@ -16,14 +18,23 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let Some(mut set) = ctx.db().edit::<Set>(argv[1])? else {
         return Ok(wanted.map_or(Reply::Nil, |_| Reply::Set(Vec::new())));
     };
-    let reply = match wanted {
+    let (reply, popped) = match wanted {
         Some(0) => return Ok(Reply::Set(Vec::new())),
-        None => pop(&mut set),
-        Some(wanted) if wanted >= set.get().len() => members(&std::mem::take(set.write())),
-        Some(wanted) => Reply::Set((0..wanted).map(|_| pop(&mut set)).collect()),
+        Some(wanted) if wanted >= set.get().len() => (members(&std::mem::take(set.write())), None),
+        _ => {
+            let popped: Vec<Bytes> = (0..wanted.unwrap_or(1)).map(|_| pop(&mut set)).collect();
+            let mut members = popped.iter().cloned().map(Reply::Bulk);
+            let one = if wanted.is_none() { members.next() } else { None };
+            (one.unwrap_or_else(|| Reply::Set(members.collect())), Some(popped))
+        }
     };
     set.notify(Class::Set, "spop");
     set.answer();
+    drop(set);
+    match popped {
+        None => ctx.replicate_as(&[&"DEL", &argv[1]]),
+        Some(popped) => popped.iter().for_each(|member| ctx.replicate_as(&[&"SREM", &argv[1], member])),
+    }
     Ok(reply)
 }
 
@@ -47,8 +58,8 @@ pub(super) fn srandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(picked.collect()))
 }
 
-fn pop(set: &mut Edit<'_, Set>) -> Reply {
+fn pop(set: &mut Edit<'_, Set>) -> Bytes {
     let len = set.get().len();
     let idx = pick::one(set, len);
-    Reply::Bulk(set.write().remove_at(idx))
+    set.write().remove_at(idx)
 }

@@ -47,6 +47,7 @@ pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 pub(super) fn pop_one_from(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
     let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
     let taken = take(zset, end, 1, 2).into_iter().flat_map(<[Reply; 2]>::from);
+    ctx.replicate_as(&[&end.event().to_ascii_uppercase(), &key]);
     Ok(Some(Reply::Array(std::iter::once(Reply::bulk(key)).chain(taken).collect())))
 }
 
@@ -65,6 +66,7 @@ impl PopEnd for End {
     fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error> {
         let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
         let taken = take(zset, self, count, 3).into_iter();
+        ctx.replicate_as(&[&self.event().to_ascii_uppercase(), &key, &taken.len().to_string()]);
         let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
         Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(taken)])))
     }

@@ -7,6 +7,7 @@ mod number;
 mod set;
 
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
+use super::generic::expire::set_deadline;
 use super::{Argv, Ctx, FindKeys, KeySpec, Outcome, Row, integer, is_word};
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Db, Expiry, Value};
@@ -70,6 +71,7 @@ fn getdel(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if db.remove(argv[1]) {
         db.answer();
         db.notify(Class::Generic, "del", argv[1]);
+        ctx.replicate_as(&[&"DEL", &argv[1]]);
     }
     Ok(reply)
 }
@@ -101,9 +103,10 @@ fn getex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ctx.db().answer();
     if let Some((amount, unit, from)) = expiry {
         let deadline = positive_deadline(ctx, amount, unit, from)?;
-        ctx.db().set_deadline(argv[1], Some(deadline));
+        set_deadline(ctx, argv[1], deadline, &[]);
     } else if persist && ctx.db().deadline(argv[1]).flatten().is_some() {
         ctx.db().set_deadline(argv[1], None);
+        ctx.replicate_as(&[&"PERSIST", &argv[1]]);
     }
     Ok(reply)
 }
@@ -114,6 +117,7 @@ fn getset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     db.answer();
     put(&mut db, argv[1], argv[2], Expiry::Never);
+    ctx.replicate_as(&[&"SET", &argv[1], &argv[2]]);
     Ok(reply)
 }
 

@@ -46,5 +46,6 @@ pub(super) fn incrbyfloat(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     // Redis makes a text of the number, and does not check whether it is an integer.
     db.set_encoding(argv[1], Encoding::of_text(digits.as_bytes()));
     db.notify(Class::String, "incrbyfloat", argv[1]);
+    ctx.replicate_as(&[&"SET", &argv[1], &digits, &"KEEPTTL"]);
     Ok(Reply::bulk(digits))
 }

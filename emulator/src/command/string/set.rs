@@ -33,6 +33,16 @@ pub(super) fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         db.answer();
     }
     put(&mut db, argv[1], argv[2], expiry);
+    match expiry {
+        Expiry::At(deadline) => replicate_with_deadline(ctx, argv[1], argv[2], deadline),
+        Expiry::Never | Expiry::Keep if options.get => {
+            let is_get = |(place, arg): &(usize, &&[u8])| *place >= 3 && is_word(arg, "get");
+            let rest: Vec<&dyn AsRef<[u8]>> =
+                argv.iter().enumerate().filter(|arg| !is_get(arg)).map(|(_, arg)| arg as _).collect();
+            ctx.replicate_as(&rest);
+        }
+        Expiry::Never | Expiry::Keep => {}
+    }
     Ok(reply_if_set)
 }
 
@@ -49,7 +59,12 @@ pub(super) fn psetex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn set_with_time(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit) -> Outcome {
     let deadline = positive_deadline(ctx, argv[2], unit, From::Now)?;
     put(&mut ctx.db(), argv[1], argv[3], Expiry::At(deadline));
+    replicate_with_deadline(ctx, argv[1], argv[3], deadline);
     Ok(Reply::OK)
+}
+
+fn replicate_with_deadline(ctx: &mut Ctx<'_>, key: &[u8], value: &[u8], deadline: i64) {
+    ctx.replicate_as(&[&"SET", &key, &value, &"PXAT", &deadline.to_string()]);
 }
 
 struct SetOptions<'a> {

@@ -5,7 +5,7 @@
 //! `UPDATE_EXPECT=1` writes its replies into the files.
 
 pub mod wire;
-mod transcript;
+pub mod transcript;
 mod table;
 mod limits;
 mod observed;
@@ -93,17 +93,7 @@ fn check(name: &str) {
     let emulated = transcript.run_on_emulator();
     let server = redis_server::borrow().filter(|server| server.is_ours() || !transcript.needs_whole_server());
     let real = server.map(|server| transcript.run_on_server(&server));
-    let mut report = Vec::new();
-    if let Some(real) = &real {
-        report = transcript.differences(real, &emulated);
-    }
-    match &real {
-        Some(real) if std::env::var_os("UPDATE_EXPECT").is_some() => {
-            std::fs::write(&path, transcript.render(real, &emulated)).expect("the transcript can be written");
-        }
-        _ => report.extend(transcript.surprises(&emulated)),
-    }
-    assert!(report.is_empty(), "{}\n{}", path.display(), report.concat());
+    transcript.judge(&path, real.as_deref(), &emulated);
 }
 
 fn data() -> &'static Path {

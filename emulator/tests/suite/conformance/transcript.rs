@@ -18,6 +18,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -51,6 +52,75 @@ enum Action {
     Send { client: String, argv: Vec<Vec<u8>> },
     Receive { client: String },
     ReceiveAll { client: String },
+}
+
+/// The servers on which a transcript runs.
+pub trait Servers {
+    /// A connection to one of them.
+    type Peer: Peer;
+    /// Whether they are emulated.
+    const IS_EMULATOR: bool;
+
+    /// Makes them empty.
+    fn begin_section(&mut self);
+    /// Lets time pass.
+    fn advance(&mut self, span: Duration);
+    /// Connects a client.
+    fn connect(&self, client: &str) -> Self::Peer;
+    /// Returns when the server of a client has read what the client has sent.
+    fn read(&mut self, client: &str);
+}
+
+/// One emulator.
+struct EmulatorAlone(Clock, Emulator);
+
+impl Default for EmulatorAlone {
+    fn default() -> EmulatorAlone {
+        let clock = Clock::manual();
+        EmulatorAlone(clock.clone(), Emulator::with_clock(clock))
+    }
+}
+
+impl Servers for EmulatorAlone {
+    type Peer = Emulated;
+    const IS_EMULATOR: bool = true;
+
+    fn begin_section(&mut self) {
+        *self = EmulatorAlone::default();
+    }
+
+    fn advance(&mut self, span: Duration) {
+        self.0.advance(span);
+        self.1.tick();
+    }
+
+    fn connect(&self, _: &str) -> Emulated {
+        Emulated::open(&self.1)
+    }
+
+    fn read(&mut self, _: &str) {}
+}
+
+impl Servers for &RedisServer {
+    type Peer = Real;
+    const IS_EMULATOR: bool = false;
+
+    fn begin_section(&mut self) {
+        self.clear();
+    }
+
+    fn advance(&mut self, span: Duration) {
+        wait(&mut Servers::connect(self, ""), span);
+    }
+
+    fn connect(&self, _: &str) -> Real {
+        Real::over(RedisServer::connect(self))
+    }
+
+    fn read(&mut self, client: &str) {
+        // When the server answers another connection, it has read this command, too.
+        Servers::connect(self, client).call(&["PING"]);
+    }
 }
 
 /// The replies to one step. Raw bytes may have several. There are none if the step needs no reply
@@ -92,31 +162,37 @@ impl Transcript {
     }
 
     pub fn run_on_emulator(&self) -> Vec<Answer> {
-        let (mut clock, mut emulator) = (Clock::manual(), Emulator::new());
-        let mut clients: BTreeMap<&str, Emulated> = BTreeMap::new();
+        self.run(&mut EmulatorAlone::default())
+    }
+
+    pub fn run_on_server(&self, mut server: &RedisServer) -> Vec<Answer> {
+        self.run(&mut server)
+    }
+
+    /// Runs all steps.
+    pub fn run<S: Servers>(&self, servers: &mut S) -> Vec<Answer> {
+        let mut clients: BTreeMap<&str, S::Peer> = BTreeMap::new();
         let mut answers = Vec::new();
         for step in &self.steps {
             let mut given = Answer::new();
             match &step.action {
                 Action::Nothing => {}
                 Action::Section => {
-                    clock = Clock::manual();
-                    emulator = Emulator::with_clock(clock.clone());
+                    servers.begin_section();
                     clients.clear();
                 }
-                Action::Advance(span) => {
-                    clock.advance(*span);
-                    emulator.tick();
-                }
+                Action::Advance(span) => servers.advance(*span),
                 Action::Send { client, argv } => {
-                    clients.entry(client).or_insert_with(|| Emulated::open(&emulator)).send(&request(argv));
+                    clients.entry(client).or_insert_with(|| servers.connect(client)).send(&request(argv));
+                    servers.read(client);
                 }
                 Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
                 Action::ReceiveAll { client } => given = all(clients.get_mut(client.as_str())),
+                Action::Command { .. } if step.is_exception() && !S::IS_EMULATOR => {}
                 Action::Command { client, argv } => {
-                    let connect = || Emulated::open(&emulator);
                     let name = if step.is_exception() { "" } else { client };
-                    given = answer(clients.entry(name).or_insert_with(connect), client, argv, connect);
+                    let peer = clients.entry(name).or_insert_with(|| servers.connect(name));
+                    given = answer(peer, client, argv, || servers.connect(name));
                 }
             }
             answers.push(given);
@@ -124,38 +200,22 @@ impl Transcript {
         answers
     }
 
-    pub fn run_on_server(&self, server: &RedisServer) -> Vec<Answer> {
-        let connect = || Real::over(server.connect());
-        let mut clients: BTreeMap<&str, Real> = BTreeMap::new();
-        let mut answers = Vec::new();
-        for step in &self.steps {
-            let mut given = Answer::new();
-            match &step.action {
-                Action::Nothing => {}
-                Action::Section => {
-                    server.clear();
-                    clients.clear();
-                }
-                Action::Advance(span) => wait(&mut connect(), *span),
-                Action::Send { client, argv } => {
-                    clients.entry(client).or_insert_with(connect).send(&request(argv));
-                    // When the server answers another connection, it has read this command, too.
-                    connect().call(&["PING"]);
-                }
-                Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
-                Action::ReceiveAll { client } => given = all(clients.get_mut(client.as_str())),
-                Action::Command { .. } if step.is_exception() => {}
-                Action::Command { client, argv } => {
-                    given = answer(clients.entry(client).or_insert_with(connect), client, argv, connect);
-                }
+    /// Fails if the emulator's replies are not those in the file, or not those of the real servers.
+    /// With `UPDATE_EXPECT=1`, writes the latter into the file.
+    #[track_caller]
+    pub fn judge(&self, path: &Path, real: Option<&[Answer]>, emulated: &[Answer]) {
+        let mut report = real.map_or_else(Vec::new, |real| self.differences(real, emulated));
+        match real {
+            Some(real) if std::env::var_os("UPDATE_EXPECT").is_some() => {
+                std::fs::write(path, self.render(real, emulated)).expect("the transcript can be written");
             }
-            answers.push(given);
+            _ => report.extend(self.surprises(emulated)),
         }
-        answers
+        assert!(report.is_empty(), "{}\n{}", path.display(), report.concat());
     }
 
     /// The lines in which the replies differ, as readable text.
-    pub fn differences(&self, real: &[Answer], emulated: &[Answer]) -> Vec<String> {
+    fn differences(&self, real: &[Answer], emulated: &[Answer]) -> Vec<String> {
         let pairs = self.steps.iter().zip(real.iter().zip(emulated));
         let differing = pairs.filter(|(step, (real, emulated))| !step.is_exception() && real != emulated);
         let show =
@@ -173,7 +233,7 @@ impl Transcript {
     }
 
     /// The lines in which the emulator's reply is not the one in the file.
-    pub fn surprises(&self, answers: &[Answer]) -> Vec<String> {
+    fn surprises(&self, answers: &[Answer]) -> Vec<String> {
         let unlike = self.steps.iter().zip(answers).filter(|(step, answer)| step.expected != print(answer));
         unlike
             .map(|(Step { line_number, line, expected, .. }, answer)| {
@@ -186,7 +246,7 @@ impl Transcript {
     }
 
     /// The file with these replies. An exception keeps the emulator's reply.
-    pub fn render(&self, real: &[Answer], emulated: &[Answer]) -> String {
+    fn render(&self, real: &[Answer], emulated: &[Answer]) -> String {
         let mut text = String::new();
         for (step, (real, emulated)) in self.steps.iter().zip(real.iter().zip(emulated)) {
             text += &format!("{}\n", step.line);
@@ -305,7 +365,7 @@ fn print(answer: &Answer) -> Vec<String> {
 }
 
 /// Returns when the server's own clock has moved on by more than `span`.
-fn wait(peer: &mut Real, span: Duration) {
+pub fn wait(peer: &mut Real, span: Duration) {
     let mut now = || match parse(&peer.call(&["TIME"])) {
         Some((Wire::Items(_, parts), _)) => {
             let number =

@@ -34,6 +34,7 @@ mod library;
 mod judge;
 mod play;
 mod bytes;
+mod replicas;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,10 +1,13 @@
-//! `EMULATOR`: the clock, the faults, a reset and a wait for other clients. It is for clients that
-//! have only a connection.
+//! `EMULATOR`: the clock, the faults, the other servers, a reset and a wait for other clients. It
+//! is for clients that have only a connection.
 //!
 //! The command exists only if control was allowed, and it is in no list of commands.
 //!
 //! It controls the test and takes no part in it. So it runs while the clock is frozen or clients
 //! are paused, and no fault strikes it.
+
+mod words;
+mod servers;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,14 +20,19 @@ use crate::engine::Until;
 use crate::error::Error;
 use crate::fault::{Effect, Fault};
 use crate::reply::Reply;
+use words::{MILLIS_MAX, number, unknown};
 
 /// It is not in the command table, because it exists only on request.
 pub(super) static ROW: Row = Row::container(
     "emulator",
     &[
         Row::new("emulator|clock", -3, &[Admin, NoScript, Loading, Stale, NoMulti], clock),
+        Row::new("emulator|failover", -2, &[Admin, NoScript, Loading, Stale, NoMulti], servers::failover),
         Row::new("emulator|fault", -3, &[Admin, NoScript, Loading, Stale, NoMulti], fault),
+        Row::new("emulator|heal", 2, &[Admin, NoScript, Loading, Stale, NoMulti], servers::heal),
         Row::new("emulator|help", 2, &[Loading, Stale], help),
+        Row::new("emulator|lag", 3, &[Admin, NoScript, Loading, Stale, NoMulti], servers::lag),
+        Row::new("emulator|partition", 4, &[Admin, NoScript, Loading, Stale, NoMulti], servers::partition),
         Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti], reset),
         Row::new("emulator|wait-blocked", -3, &[Admin, NoScript, Loading, Stale, NoMulti], wait_blocked),
     ],
@@ -34,6 +42,7 @@ const HELP: &[&str] = &[
     "EMULATOR <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CLOCK NOW",
     "    Return the server's time, in milliseconds since the Unix epoch. All CLOCK subcommands return it.",
+    "    ADVANCE, FREEZE and RUN hold for all servers that replicate, the others for the clock of this one.",
     "CLOCK SET <unix-time-milliseconds>",
     "    Set the clock.",
     "CLOCK ADVANCE <milliseconds>",
@@ -48,6 +57,9 @@ const HELP: &[&str] = &[
     "    Stop the clock until RUN. SET, ADVANCE and JUMP still move it.",
     "CLOCK RUN",
     "    Let the clock run again.",
+    "FAILOVER [TO <host> <port>] [WRITABLE]",
+    "    Let a replica of this primary take over at once, with what it has, and disconnect the clients of both.",
+    "    This server becomes its replica. With WRITABLE it stays a primary, until REPLICAOF.",
     "FAULT <effect> [COUNT <count>] [COMMAND <name>] [CLIENT <name>]",
     "    Place a fault on the next command, or on the next <count> commands (0: on all until CLEAR).",
     "    COMMAND limits it to one command, and CLIENT to clients with this name (see CLIENT SETNAME).",
@@ -65,8 +77,15 @@ const HELP: &[&str] = &[
     "    List the faults that have never struck.",
     "FAULT CLEAR",
     "    Remove all faults.",
+    "HEAL",
+    "    End all partitions, so that all servers reach each other again.",
+    "LAG <milliseconds | HOLD | NONE>",
+    "    Let this replica get late, by this time, what its primary writes; or get nothing; or get all at once.",
+    "PARTITION <host> <port>",
+    "    Part this server from another one: replication between them ends until HEAL.",
     "RESET",
-    "    Remove all data and faults. Restore the clock and the settings with which the server started.",
+    "    Remove all data and faults. Restore the clock and the settings with which the server started, on all",
+    "    servers that replicate, and the role of each.",
     "    Connections stay open.",
     "WAIT-BLOCKED <clients> [<milliseconds>]",
     "    Wait until this many clients wait for the reply to a command, such as BLPOP, and return their number.",
@@ -80,37 +99,45 @@ struct Move {
     word: &'static str,
     takes: &'static [(&'static str, RangeInclusive<i64>)],
     run: fn(&Clock, &[i64]),
+    /// It moves time itself, for all servers that replicate, and not only the clock of this one.
+    is_time: bool,
 }
 
 const MOVES: &[Move] = &[
-    Move { word: "NOW", takes: &[], run: |_, _| {} },
+    Move { word: "NOW", takes: &[], run: |_, _| {}, is_time: false },
     Move {
         word: "SET",
         takes: &[("unix-time-milliseconds", 0..=MILLIS_MAX)],
         run: |clock, args| clock.set(Timestamp::from_millis(args[0])),
+        is_time: false,
     },
     Move {
         word: "ADVANCE",
         takes: &[("milliseconds", 0..=MILLIS_MAX)],
         run: |clock, args| clock.jump(args[0]),
+        is_time: true,
     },
     Move {
         word: "JUMP",
         takes: &[("milliseconds", -MILLIS_MAX..=MILLIS_MAX)],
         run: |clock, args| clock.jump(args[0]),
+        is_time: false,
     },
-    Move { word: "DRIFT", takes: &[("ppm", DRIFT_PPM)], run: |clock, args| clock.drift(args[0]) },
+    Move {
+        word: "DRIFT",
+        takes: &[("ppm", DRIFT_PPM)],
+        run: |clock, args| clock.drift(args[0]),
+        is_time: false,
+    },
     Move {
         word: "WOBBLE",
         takes: &[("amplitude-milliseconds", 0..=MILLIS_MAX), ("period-milliseconds", 1..=MILLIS_MAX)],
         run: |clock, args| clock.wobble(millis(args[0]), millis(args[1])),
+        is_time: false,
     },
-    Move { word: "FREEZE", takes: &[], run: |clock, _| clock.freeze() },
-    Move { word: "RUN", takes: &[], run: |clock, _| clock.run() },
+    Move { word: "FREEZE", takes: &[], run: |clock, _| clock.freeze(), is_time: true },
+    Move { word: "RUN", takes: &[], run: |clock, _| clock.run(), is_time: true },
 ];
-
-/// The end of the year 9999. A sum of two such times is still a time.
-const MILLIS_MAX: i64 = 253_402_300_799_999;
 
 /// `EMULATOR CLOCK <NOW | SET unix-time-milliseconds | ADVANCE milliseconds | JUMP milliseconds |
 /// DRIFT ppm | WOBBLE amplitude-milliseconds period-milliseconds | FREEZE | RUN>`
@@ -130,7 +157,12 @@ fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         number(arg, bounds.clone(), &format!("EMULATOR CLOCK {}: {name}", known.word))
     };
     let args = known.takes.iter().zip(&argv[3..]).map(parse).collect::<Result<Vec<_>, _>>()?;
-    (known.run)(ctx.engine.clock(), &args);
+    match &ctx.engine.replication.place {
+        Some((network, _)) if known.is_time => {
+            network.clocks().iter().for_each(|clock| (known.run)(clock, &args));
+        }
+        _ => (known.run)(ctx.engine.clock(), &args),
+    }
     ctx.engine.begin();
     Ok(Reply::Integer(ctx.engine.now().millis()))
 }
@@ -218,11 +250,8 @@ fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `EMULATOR RESET`
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    let clock = ctx.engine.clock().clone();
-    if let Some(first) = &ctx.engine.control {
-        clock.follow(first);
-    }
-    ctx.engine.reset(clock);
+    ctx.engine.reset_to_start();
+    ctx.engine.reset_all();
     Ok(Reply::OK)
 }
 
@@ -250,19 +279,6 @@ fn wait_blocked(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     )));
     ctx.engine.move_wake_up();
     Ok(wait_for(ctx, until, Wait { deadline: None, on_timeout }))
-}
-
-fn number(arg: &[u8], bounds: RangeInclusive<i64>, what: &str) -> Result<i64, Error> {
-    let parsed = crate::parse::parse_integer(arg).filter(|number| bounds.contains(number));
-    parsed.ok_or_else(|| {
-        let (arg, first, last) = (String::from_utf8_lossy(arg), bounds.start(), bounds.end());
-        Error::new(format!("ERR {what} must be an integer from {first} to {last}, not '{arg}'"))
-    })
-}
-
-fn unknown(place: &str, word: &[u8], known: &[&str]) -> Error {
-    let (word, known) = (String::from_utf8_lossy(word), known.join(", "));
-    Error::new(format!("ERR {place} takes one of {known}, not '{word}'. Try EMULATOR HELP."))
 }
 
 fn millis(millis: i64) -> Duration {

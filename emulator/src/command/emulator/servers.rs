@@ -1,0 +1,116 @@
+//! Subcommands of `EMULATOR` on servers that replicate: failover, partitions and lag.
+
+use std::time::Duration;
+
+use super::super::{Argv, Ctx, Outcome, is_word};
+use super::words::{MILLIS_MAX, number, unknown};
+use crate::error::Error;
+use crate::replication::{Address, Delay, Network, Node, Order};
+use crate::reply::Reply;
+
+/// `EMULATOR FAILOVER [TO host port] [WRITABLE]`
+///
+/// It does what Sentinel does when a primary is gone: a replica takes over with what it has, and
+/// clients of both servers are disconnected.
+pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (target, options) = match &argv[2..] {
+        [to, host, port, options @ ..] if is_word(to, "to") => (Some(address(host, port)?), options),
+        options => (None, options),
+    };
+    let stays_writable = match options {
+        [] => false,
+        [word] if is_word(word, "writable") => true,
+        [word, ..] => return Err(unknown("EMULATOR FAILOVER", word, &["TO host port", "WRITABLE"])),
+    };
+    let (network, _) = place(ctx)?;
+    let replication = &ctx.engine.replication;
+    if let Some(upstream) = &replication.upstream {
+        let primary = shown(&(String::from_utf8_lossy(&upstream.host).into_owned(), upstream.port));
+        return Err(Error::new(format!(
+            "ERR this server is a replica of {primary}: send EMULATOR FAILOVER to the primary"
+        )));
+    }
+    let followers: Vec<Address> = replication.followers.iter().map(|own| own.address.clone()).collect();
+    let target =
+        target.as_ref().map_or(followers.first(), |target| followers.iter().find(|own| *own == target));
+    let Some(target) = target else {
+        let known: Vec<String> = followers.iter().map(shown).collect();
+        let known = if known.is_empty() { "there are none".into() } else { known.join(", ") };
+        return Err(Error::new(format!(
+            "ERR no such replica can take over. Replicas of this server: {known}"
+        )));
+    };
+    for follower in &followers {
+        let order = if follower == target { Order::TakeOver } else { Order::Follow(target.clone()) };
+        network.give(server_at(&network, follower)?, order);
+    }
+    // They get nothing more, even if they do what they are told later.
+    ctx.engine.drop_followers();
+    if !stays_writable {
+        let (host, port) = target.clone();
+        ctx.engine.follow(host.into(), port);
+    }
+    ctx.engine.kill_all();
+    Ok(Reply::OK)
+}
+
+/// `EMULATOR PARTITION host port`: parts this server from another one
+pub(super) fn partition(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let other = address(argv[2], argv[3])?;
+    let (network, own) = place(ctx)?;
+    let node = server_at(&network, &other)?;
+    if node == own {
+        return Err(Error::from_static("ERR a server cannot be parted from itself: name another one"));
+    }
+    network.part(own, node);
+    ctx.engine.cut_links_to(&other);
+    Ok(Reply::OK)
+}
+
+/// `EMULATOR HEAL`: ends all partitions
+pub(super) fn heal(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    place(ctx)?.0.heal();
+    Ok(Reply::OK)
+}
+
+/// `EMULATOR LAG <milliseconds | HOLD | NONE>`: how late this replica gets what its primary writes
+pub(super) fn lag(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let upstream = ctx.engine.replication.upstream.as_ref();
+    let link = upstream.and_then(|upstream| upstream.link.as_ref());
+    let link = link.ok_or(Error::from_static(
+        "ERR only a replica with a link to its primary can lag: ROLE shows what this server is",
+    ))?;
+    link.set_delay(match argv[2] {
+        word if is_word(word, "none") => Delay::None,
+        word if is_word(word, "hold") => Delay::From(link.acknowledged()),
+        millis => {
+            let millis = number(millis, 0..=MILLIS_MAX, "EMULATOR LAG: milliseconds, unless HOLD or NONE,")?;
+            Delay::By(Duration::from_millis(millis.unsigned_abs()))
+        }
+    });
+    Ok(Reply::OK)
+}
+
+/// The servers that this one reaches.
+fn place(ctx: &Ctx<'_>) -> Result<(Network, Node), Error> {
+    ctx.engine.replication.place.clone().ok_or(Error::from_static(
+        "ERR this server is alone: start it with replicas (lockstep serve --replicas 1, Emulator::replicated)",
+    ))
+}
+
+fn address(host: &[u8], port: &[u8]) -> Result<Address, Error> {
+    let port = number(port, 0..=u16::MAX.into(), "port")?;
+    Ok((String::from_utf8_lossy(host).into_owned(), port as u16))
+}
+
+fn server_at(network: &Network, address: &Address) -> Result<Node, Error> {
+    network.at(address).ok_or_else(|| {
+        let known: Vec<String> = network.addresses().iter().map(shown).collect();
+        let known = known.join(", ");
+        Error::new(format!("ERR there is no server at {}. Servers: {known}", shown(address)))
+    })
+}
+
+fn shown((host, port): &Address) -> String {
+    format!("{host}:{port}")
+}

@@ -1,0 +1,368 @@
+//! The part of the server in replication: its role, its links, and what follows from them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::state::Engine;
+use crate::client::{Client, Closing, Slot};
+use crate::clock::Timestamp;
+use crate::config::Id;
+use crate::error;
+use crate::keyspace::DueKeys;
+use crate::replication::{Address, Copy, Failover, Follower, Link, Order, Replication, Sent, Upstream};
+use crate::reply::Reply;
+use crate::script::sha1_hex;
+
+const MIN_REPLICAS_TO_WRITE: Id = Id::of("min-replicas-to-write");
+const MIN_REPLICAS_MAX_LAG: Id = Id::of("min-replicas-max-lag");
+const REPLICA_READ_ONLY: Id = Id::of("replica-read-only");
+const REPLICA_SERVE_STALE_DATA: Id = Id::of("replica-serve-stale-data");
+
+impl Engine {
+    /// The name of the server's history: forty hexadecimal digits.
+    pub(crate) fn history(&self) -> String {
+        self.replication.inherited.clone().unwrap_or_else(|| {
+            let Replication { promotions, place, .. } = &self.replication;
+            let node = place.as_ref().map_or(0, |(_, node)| *node);
+            let seed = format!("history {promotions} of {node} since {}", self.stats.began.micros());
+            String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
+        })
+    }
+
+    /// Whether writes require more replicas than there are.
+    pub(crate) fn lacks_replicas(&self) -> bool {
+        let [wanted, lag_max_secs] =
+            [MIN_REPLICAS_TO_WRITE, MIN_REPLICAS_MAX_LAG].map(|id| self.config.number(id));
+        if wanted == 0 || lag_max_secs == 0 || self.replication.upstream.is_some() {
+            return false;
+        }
+        let is_good = |follower: &&Follower| follower.link.silence().as_secs() <= lag_max_secs.unsigned_abs();
+        let good = self.replication.followers.iter().filter(is_good).count();
+        (good as i64) < wanted
+    }
+
+    /// Whether clients may not write, because the server is a replica.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.replication.upstream.is_some() && self.config.is_on(REPLICA_READ_ONLY)
+    }
+
+    /// Whether the data may be old and must not be shown.
+    pub(crate) fn hides_stale_data(&self) -> bool {
+        self.replication.is_stale() && !self.config.is_on(REPLICA_SERVE_STALE_DATA)
+    }
+
+    /// Whether writes wait for the end of a `FAILOVER`.
+    pub(crate) fn fails_over(&self) -> bool {
+        self.replication.failover.is_some()
+    }
+
+    /// Follows a primary from now on. The data stays until that of the primary comes.
+    pub(crate) fn follow(self: &mut Box<Self>, host: Bytes, port: u16) {
+        self.leave_primary();
+        self.replication.upstream =
+            Some(Upstream { host, port, link: None, down_since: self.now(), has_synced: false });
+        self.keyspace.due_keys = DueKeys::Hidden;
+        self.drop_followers();
+        self.unblock_all();
+        self.concern_all();
+        self.note_change();
+    }
+
+    /// Becomes a primary, with the data that it has.
+    pub(crate) fn become_primary(self: &mut Box<Self>) {
+        if self.replication.upstream.is_none() {
+            return;
+        }
+        let history = self.history();
+        self.leave_primary();
+        self.replication.previous = Some((history, self.replication.offset + 1));
+        self.replication.inherited = None;
+        self.replication.promotions += 1;
+        self.outgoing.selected = None;
+        self.keyspace.due_keys = DueKeys::Removed;
+        self.update_outgoing();
+        self.concern_all();
+        self.set_next_wake_up();
+        self.note_change();
+    }
+
+    fn leave_primary(&mut self) {
+        if let Some(Upstream { link: Some(link), .. }) = self.replication.upstream.take() {
+            link.cut();
+        }
+    }
+
+    /// Ends the links to all replicas.
+    pub(crate) fn drop_followers(&mut self) {
+        self.replication.followers.drain(..).for_each(|follower| follower.link.cut());
+        self.update_outgoing();
+    }
+
+    /// Ends the commands of blocked clients, which a replica cannot serve, and their connections.
+    fn unblock_all(&mut self) {
+        let mut slots = self.waiting.slots();
+        slots.retain(|&slot| self.waiting.can_be_unblocked(slot));
+        for slot in slots {
+            self.unblock(slot);
+            self.deliver_to(slot, Reply::Error(error::ROLE_CHANGED));
+            self.client(slot).close(Closing::WhenWritten);
+        }
+    }
+
+    /// The address of the primary to which there is no connection.
+    pub(crate) fn lacks_link_to(&self) -> Option<Address> {
+        let upstream = self.replication.upstream.as_ref().filter(|upstream| upstream.link.is_none())?;
+        Some((String::from_utf8_lossy(&upstream.host).into_owned(), upstream.port))
+    }
+
+    /// Takes a replica, and returns a copy of the data for it. `None` if this server has no data of
+    /// its own primary yet.
+    pub(crate) fn accept(&mut self, address: Address, wake_up: Arc<Notify>) -> Option<Copy> {
+        if self.replication.is_stale() {
+            return None;
+        }
+        let ends = [self.wake_up_moved.clone(), wake_up];
+        let link = Arc::new(Link::new(self.clock.clone(), ends, self.replication.offset));
+        self.replication.followers.push(Follower { address, link: link.clone() });
+        self.update_outgoing();
+        self.outgoing.selected = None;
+        Some(Copy {
+            keyspace: self.keyspace.clone(),
+            libraries: self.functions.libraries().clone(),
+            history: self.history(),
+            offset: self.replication.offset,
+            link,
+        })
+    }
+
+    /// What wakes the server up.
+    pub(crate) fn wake_up(&self) -> Arc<Notify> {
+        self.wake_up_moved.clone()
+    }
+
+    /// A link may begin that could not begin before.
+    fn note_change(&self) {
+        match &self.replication.place {
+            Some((network, _)) => network.stir(),
+            None => self.move_wake_up(),
+        }
+    }
+
+    /// Begins a link to the primary at this address, with a copy of its data. Nothing happens
+    /// without a copy, or if the server follows another one by now.
+    pub(crate) fn begin_link(self: &mut Box<Self>, primary: &Address, copy: Option<Copy>) {
+        let Some(copy) = copy else { return };
+        if self.lacks_link_to().as_ref() != Some(primary) {
+            return copy.link.cut();
+        }
+        let Copy { keyspace, libraries, history, offset, link } = copy;
+        self.execution(None, |engine| {
+            engine.keyspace.replace(&keyspace);
+            engine.functions.set_libraries(&libraries);
+            engine.watches.notice_all();
+            Reply::NOTHING
+        });
+        self.drop_followers();
+        (self.replication.inherited, self.replication.offset) = (Some(history), offset);
+        if let Some(upstream) = &mut self.replication.upstream {
+            (upstream.link, upstream.has_synced) = (Some(link), true);
+        }
+    }
+
+    /// Whether nothing of replication can be due.
+    pub(crate) fn is_alone(&self) -> bool {
+        let Replication { upstream, followers, place, .. } = &self.replication;
+        upstream.is_none() && followers.is_empty() && place.is_none()
+    }
+
+    /// Ends the links to the server at an address.
+    pub(crate) fn cut_links_to(&mut self, address: &Address) {
+        let is_there = |upstream: &Upstream| {
+            upstream.port == address.1 && upstream.host.eq_ignore_ascii_case(address.0.as_bytes())
+        };
+        let upstream = self.replication.upstream.iter().filter(|upstream| is_there(upstream));
+        upstream.filter_map(|upstream| upstream.link.as_ref()).for_each(|link| link.cut());
+        let followers = self.replication.followers.iter().filter(|follower| follower.address == *address);
+        followers.for_each(|follower| follower.link.cut());
+    }
+
+    /// Calls a server by another address.
+    fn rename(&mut self, before: &Address, after: &Address) {
+        if let Some(upstream) = &mut self.replication.upstream
+            && (&*upstream.host, upstream.port) == (before.0.as_bytes(), before.1)
+        {
+            (upstream.host, upstream.port) = (Bytes::copy_from_slice(after.0.as_bytes()), after.1);
+        }
+        let known = self.replication.followers.iter_mut().filter(|follower| follower.address == *before);
+        known.for_each(|follower| follower.address = after.clone());
+    }
+
+    /// Empties all servers of the network, if this server has one, and gives each the role that it
+    /// had at first.
+    pub(crate) fn reset_all(self: &mut Box<Self>) {
+        if let Some((network, node)) = &self.replication.place {
+            let primary = network.reset(*node);
+            self.reset_with_role(primary);
+        }
+    }
+
+    /// Makes the server empty again, and restores the clock with which it started.
+    pub(crate) fn reset_to_start(&mut self) {
+        let clock = self.clock.clone();
+        if let Some(first) = &self.control {
+            clock.follow(first);
+        }
+        self.reset(clock);
+    }
+
+    fn reset_with_role(self: &mut Box<Self>, primary: Option<Address>) {
+        self.become_primary();
+        self.drop_followers();
+        self.replication = Replication { place: self.replication.place.take(), ..Replication::default() };
+        self.update_outgoing();
+        self.reset_to_start();
+        if let Some((host, port)) = primary {
+            self.follow(host.into(), port);
+        }
+    }
+
+    /// Does what it is ordered to do from outside.
+    fn obey(self: &mut Box<Self>) {
+        let Some((network, node)) = &self.replication.place else { return };
+        for order in network.take_orders(*node) {
+            self.execution(None, |engine| {
+                match order {
+                    Order::TakeOver => {
+                        engine.become_primary();
+                        engine.kill_all();
+                    }
+                    Order::Follow((host, port)) => {
+                        engine.follow(host.into(), port);
+                        engine.kill_all();
+                    }
+                    Order::Rename(before, after) => engine.rename(&before, &after),
+                    Order::Reset(primary) => engine.reset_with_role(primary),
+                }
+                Reply::NOTHING
+            });
+        }
+    }
+
+    /// The units that have arrived, to be applied. If the primary has handed over or the link has
+    /// ended, the role of this server changes, too.
+    pub(crate) fn receive_units(&mut self) -> Vec<Sent> {
+        let link = self.replication.upstream.as_ref().and_then(|upstream| upstream.link.clone());
+        link.map_or_else(Vec::new, |link| link.receive())
+    }
+
+    /// Sends on a unit that has been applied.
+    pub(crate) fn forward_applied(&mut self, sent: Sent) {
+        self.forward(sent.unit);
+        self.replication.offset = sent.end;
+    }
+
+    /// Does what follows from the state of the links: it drops the ended ones, takes over or hands
+    /// over, and answers those who wait for acknowledgements.
+    pub(crate) fn look_at_links(self: &mut Box<Self>) {
+        self.obey();
+        let before = self.replication.followers.len();
+        self.replication.followers.retain(|follower| !follower.link.is_cut());
+        if self.replication.followers.len() != before {
+            self.update_outgoing();
+        }
+        if let Some(upstream) = &mut self.replication.upstream
+            && let Some(link) = &upstream.link
+        {
+            if link.takes_over() {
+                self.execution(None, |engine| {
+                    engine.become_primary();
+                    Reply::NOTHING
+                });
+            } else if link.is_cut() {
+                (upstream.link, upstream.down_since) = (None, self.clock.now());
+            }
+        }
+        if self.fails_over() {
+            self.proceed_with_failover();
+        }
+        if self.waiting.for_replicas().iter().any(|&(_, count, offset)| self.has_acknowledged(count, offset))
+        {
+            self.tick();
+        }
+    }
+
+    fn has_acknowledged(&self, count: usize, offset: u64) -> bool {
+        self.replication.acknowledged_by(offset) >= count
+    }
+
+    /// Answers the clients that wait for acknowledgements which have come.
+    pub(super) fn serve_acknowledged(&mut self) {
+        for (slot, count, offset) in self.waiting.for_replicas() {
+            if self.has_acknowledged(count, offset) {
+                self.answer_wait(slot, offset);
+            }
+        }
+    }
+
+    /// Answers a `WAIT` with the number of acknowledgements so far.
+    pub(super) fn answer_wait(&mut self, slot: Slot, offset: u64) {
+        self.unblock(slot);
+        let count = Reply::count(self.replication.acknowledged_by(offset));
+        self.outbox.send(slot, count);
+    }
+
+    /// When the state of a link next changes by time alone.
+    pub(super) fn next_look_at_links(&self) -> Option<Timestamp> {
+        if self.is_alone() {
+            return None;
+        }
+        let upstream = self.replication.upstream.iter().filter_map(|upstream| upstream.link.as_ref());
+        let followers = self.replication.followers.iter().map(|follower| &follower.link);
+        let arrivals = upstream.chain(followers).filter_map(|link| link.next_arrival());
+        let failover = self.replication.failover.iter().filter_map(|failover| failover.deadline);
+        arrivals.chain(failover).min()
+    }
+
+    /// Hands over to a replica that has everything, or gives up at the deadline.
+    fn proceed_with_failover(self: &mut Box<Self>) {
+        let Some(failover) = &self.replication.failover else { return };
+        let is_over = failover.deadline.is_some_and(|deadline| deadline <= self.clock.now());
+        let is_target = |follower: &&Follower| {
+            failover.target.as_ref().is_none_or(|target| *target == follower.address)
+                && (follower.link.acknowledged() == self.replication.offset || is_over && failover.is_forced)
+        };
+        let target = self.replication.followers.iter().find(is_target);
+        let target = target.map(|follower| (follower.address.clone(), follower.link.clone()));
+        if target.is_none() && !is_over {
+            return;
+        }
+        self.execution(None, |engine| {
+            engine.replication.failover = None;
+            if let Some(((host, port), link)) = target {
+                engine.replication.followers.retain(|follower| !Arc::ptr_eq(&follower.link, &link));
+                engine.follow(host.into(), port);
+                link.hand_over();
+            }
+            engine.run_held_back();
+            Reply::NOTHING
+        });
+    }
+
+    /// Begins a planned failover, or gives it up.
+    pub(crate) fn set_failover(self: &mut Box<Self>, failover: Option<Failover>) {
+        let ends = failover.is_none();
+        self.replication.failover = failover;
+        self.concern_all();
+        if ends {
+            self.run_held_back();
+        }
+        self.note_change();
+    }
+
+    /// Notes how far the stream is after a command of a client, for its `WAIT`.
+    pub(crate) fn note_offset(&self, client: &mut Client) {
+        client.offset = self.replication.offset;
+    }
+}

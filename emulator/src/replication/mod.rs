@@ -1,0 +1,19 @@
+//! Replication: what a server sends to its replicas, and the part of each server in it.
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>
+//!
+//! A primary sends the effects of its commands, not the commands. The module knows no keyspace and
+//! no client: `engine/replication.rs` collects effects, and `command/replicate.rs` applies them.
+
+mod effect;
+mod outgoing;
+mod link;
+mod copy;
+mod network;
+mod role;
+
+pub use copy::Copy;
+pub use effect::{Effect, Unit};
+pub use link::{Delay, Link, Sent};
+pub use network::{Address, Network, Node, Order, Peer, Replica};
+pub use outgoing::Outgoing;
+pub use role::{Failover, Follower, Replication, Upstream};

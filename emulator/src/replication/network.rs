@@ -1,0 +1,212 @@
+//! The servers of one process that reach each other: a replica finds its primary here.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::Notify;
+
+use super::copy::Copy;
+use crate::clock::Clock;
+
+/// The host of servers that do not listen, and the first of their ports.
+const HOST: &str = "127.0.0.1";
+const FIRST_PORT: u16 = 6379;
+
+/// Where a server finds another one: a host and a port.
+pub type Address = (String, u16);
+
+/// Servers in this process that reach each other by their addresses. A clone is a handle to the
+/// same servers.
+#[derive(Clone, Debug, Default)]
+pub struct Network {
+    state: Arc<Mutex<State>>,
+    /// Whether a link may be missing that could begin.
+    is_stirred: Arc<AtomicBool>,
+}
+
+/// The index of a server of a network.
+pub type Node = usize;
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<Member>,
+    /// The pairs of servers that do not reach each other, each with the smaller index first.
+    cuts: BTreeSet<(Node, Node)>,
+}
+
+#[derive(Debug)]
+struct Member {
+    address: Address,
+    /// The server that it followed first.
+    first_primary: Option<Node>,
+    clock: Clock,
+    peer: Weak<dyn Peer>,
+    wake_up: Arc<Notify>,
+    orders: Vec<Order>,
+}
+
+/// What a server is to do before it runs anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Become a primary, and close the connections of clients.
+    TakeOver,
+    /// Follow this server, and close the connections of clients.
+    Follow(Address),
+    /// Call a server by another address.
+    Rename(Address, Address),
+    /// Become empty, and what it was at first: a primary, or a replica of this server.
+    Reset(Option<Address>),
+}
+
+/// A server that others can follow.
+pub trait Peer: std::fmt::Debug + Send + Sync {
+    /// Takes a replica with this address and this wake-up, and returns a copy of the data. It
+    /// blocks until the server is free if `waits`, and asks at most so many primaries in a chain.
+    fn copy_for(&self, replica: Replica, hops: usize, waits: bool) -> Option<Copy>;
+
+    /// Begins the link to its primary, if that is missing. Blocks until the server is free.
+    fn look_at_link(&self);
+
+    /// Takes a replica when the server is free.
+    fn copy_when_free(
+        self: Arc<Self>,
+        replica: Replica,
+    ) -> Pin<Box<dyn Future<Output = Option<Copy>> + Send + Sync>>;
+}
+
+/// A server that begins to follow another one.
+pub struct Replica {
+    /// Its address.
+    pub address: Address,
+    /// Notified when it has to look at its link.
+    pub wake_up: Arc<Notify>,
+}
+
+impl Network {
+    /// Adds a server that follows another one or none. Until it listens, its address is a free one
+    /// of this machine.
+    pub(crate) fn join(
+        &self,
+        first_primary: Option<Node>,
+        clock: Clock,
+        peer: Weak<dyn Peer>,
+        wake_up: Arc<Notify>,
+    ) -> Node {
+        let mut state = self.state();
+        let node = state.members.len();
+        let address = (HOST.to_owned(), FIRST_PORT + node as u16);
+        state.members.push(Member { address, first_primary, clock, peer, wake_up, orders: Vec::new() });
+        node
+    }
+
+    /// Sets the address of a server, and tells all servers.
+    pub(crate) fn set_address(&self, node: Node, address: &Address) {
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.members[node].address, address.clone());
+        for member in &mut state.members {
+            member.orders.push(Order::Rename(before.clone(), address.clone()));
+        }
+        drop(state);
+        self.stir();
+    }
+
+    /// The address of a server.
+    pub(crate) fn address(&self, node: Node) -> Address {
+        self.state().members[node].address.clone()
+    }
+
+    /// The clocks of all servers.
+    pub(crate) fn clocks(&self) -> Vec<Clock> {
+        self.state().members.iter().map(|member| member.clock.clone()).collect()
+    }
+
+    /// Tells every other server to become what it was at first, and heals all partitions. Returns
+    /// what the server itself followed at first.
+    pub(crate) fn reset(&self, node: Node) -> Option<Address> {
+        let mut state = self.state();
+        state.cuts.clear();
+        let addresses: Vec<Address> = state.members.iter().map(|member| member.address.clone()).collect();
+        let first = |member: &Member| member.first_primary.map(|primary| addresses[primary].clone());
+        for (other, member) in state.members.iter_mut().enumerate() {
+            if other != node {
+                member.orders.push(Order::Reset(first(member)));
+            }
+        }
+        let own = first(&state.members[node]);
+        drop(state);
+        self.stir();
+        own
+    }
+
+    /// The addresses of all servers.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        self.state().members.iter().map(|member| member.address.clone()).collect()
+    }
+
+    /// The server at an address.
+    pub(crate) fn at(&self, address: &Address) -> Option<Node> {
+        let is_there = |member: &Member| is_same(&member.address, address);
+        self.state().members.iter().position(is_there)
+    }
+
+    /// The server at an address, if `from` reaches it and it still exists, and who `from` is to it.
+    pub(crate) fn reach(&self, from: Node, address: &Address) -> Option<(Arc<dyn Peer>, Replica)> {
+        let to = self.at(address).filter(|&to| to != from)?;
+        let state = self.state();
+        if state.cuts.contains(&(from.min(to), from.max(to))) {
+            return None;
+        }
+        let Member { address, wake_up, .. } = &state.members[from];
+        let replica = Replica { address: address.clone(), wake_up: wake_up.clone() };
+        Some((state.members[to].peer.upgrade()?, replica))
+    }
+
+    /// Gives a server an order.
+    pub(crate) fn give(&self, to: Node, order: Order) {
+        let mut state = self.state();
+        state.members[to].orders.push(order);
+        state.members[to].wake_up.notify_waiters();
+    }
+
+    /// Takes the orders of a server.
+    pub(crate) fn take_orders(&self, node: Node) -> Vec<Order> {
+        std::mem::take(&mut self.state().members[node].orders)
+    }
+
+    /// Parts two servers. The caller ends the links between them.
+    pub(crate) fn part(&self, a: Node, b: Node) {
+        self.state().cuts.insert((a.min(b), a.max(b)));
+    }
+
+    /// Lets all servers reach each other again.
+    pub(crate) fn heal(&self) {
+        self.state().cuts.clear();
+        self.stir();
+    }
+
+    /// Begins the links that are missing, if something has changed since the last call.
+    pub(crate) fn settle(&self) {
+        if self.is_stirred.swap(false, Ordering::Relaxed) {
+            let peers: Vec<_> = self.state().members.iter().map(|member| member.peer.clone()).collect();
+            peers.iter().filter_map(Weak::upgrade).for_each(|peer| peer.look_at_link());
+        }
+    }
+
+    /// Lets every server look at its links.
+    pub(crate) fn stir(&self) {
+        self.is_stirred.store(true, Ordering::Relaxed);
+        self.state().members.iter().for_each(|member| member.wake_up.notify_waiters());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether two addresses are the same: names of this machine are equal.
+fn is_same((host, port): &Address, (other_host, other_port): &Address) -> bool {
+    let is_local = |host: &str| matches!(host, "127.0.0.1" | "localhost" | "::1");
+    port == other_port && (host.eq_ignore_ascii_case(other_host) || is_local(host) && is_local(other_host))
+}

@@ -1,0 +1,5 @@
+//! Replication, compared with real servers.
+
+mod stream;
+mod roles;
+mod transcripts;
