@@ -164,6 +164,7 @@ impl Emulator {
         engine.execution(None, |engine| {
             changed = Some(change(&mut engine.keyspace));
             engine.invalidate(&Client::nobody());
+            engine.copy_anew();
             Reply::NOTHING
         });
         changed.expect("an execution runs what it is given")

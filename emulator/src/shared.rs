@@ -317,7 +317,10 @@ impl Drop for Release<'_> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
+    use crate::Connection;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn every_task_that_waits_gets_the_engine() {
@@ -343,6 +346,21 @@ mod tests {
             task.await.expect("it ends");
         }
         threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    }
+
+    #[test]
+    fn effects_do_not_pile_up_for_a_replica_that_nobody_looks_at() {
+        const WRITES: usize = 10_000;
+        let [primary, replica] =
+            std::array::from_fn(|_| Arc::new(Shared::new(Engine::new(Clock::manual(), 1))));
+        primary.take_replica(&replica);
+        let (mut connection, mut output) = (Connection::over(&primary), BytesMut::new());
+        (0..WRITES).for_each(|_| connection.receive(b"SET k v\r\n", &mut output));
+        // Without a look at the links.
+        let engine = replica.engine.lock().expect("no test has failed with the lock");
+        let upstream = engine.replication.upstream.as_ref().expect("it is a replica");
+        let link = upstream.link.as_ref().expect("the link has begun");
+        assert!(link.receive().len() < WRITES / 4);
     }
 
     #[test]

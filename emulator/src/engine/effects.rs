@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::state::Engine;
 use crate::replication::Unit;
 
+/// After so many units that a replica has not taken, it has to look at its link.
+const WAITING_UNITS_MAX: usize = 1_024;
+
 impl Engine {
     /// Keeps the effects of each execution from now on.
     pub(crate) fn keep_effects(&mut self) {
@@ -71,8 +74,13 @@ impl Engine {
     /// Sends a unit to the replicas.
     pub(super) fn forward(&mut self, unit: Arc<Unit>) {
         self.replication.offset += unit.stream_bytes();
+        let mut waiting_max = 0;
         for follower in &self.replication.followers {
-            follower.link.send(unit.clone(), self.replication.offset);
+            waiting_max = waiting_max.max(follower.link.send(unit.clone(), self.replication.offset));
+        }
+        if waiting_max > 0 && waiting_max.is_multiple_of(WAITING_UNITS_MAX) {
+            // Nobody has looked at a replica for long.
+            self.note_change();
         }
         self.units.push(unit);
     }

@@ -137,6 +137,7 @@ impl Engine {
         self.scripts.set_known(&snapshot.scripts);
         self.functions.set_libraries(&snapshot.libraries);
         self.watches.notice_all();
+        self.copy_anew();
         self.set_next_wake_up();
     }
 
@@ -149,6 +150,7 @@ impl Engine {
                 engine.keyspace.events.appeared.extend(awaited);
             }
             engine.watches.notice_all();
+            engine.copy_anew();
             Reply::NOTHING
         });
     }

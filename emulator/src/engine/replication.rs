@@ -94,6 +94,14 @@ impl Engine {
         }
     }
 
+    /// Lets all replicas get a copy of the data, after a change that no command has made.
+    pub(crate) fn copy_anew(&mut self) {
+        if !self.replication.followers.is_empty() {
+            self.drop_followers();
+            self.note_change();
+        }
+    }
+
     /// Ends the links to all replicas.
     pub(crate) fn drop_followers(&mut self) {
         self.replication.followers.drain(..).for_each(|follower| follower.link.cut());
@@ -143,7 +151,7 @@ impl Engine {
     }
 
     /// A link may begin that could not begin before.
-    fn note_change(&self) {
+    pub(super) fn note_change(&self) {
         match &self.replication.place {
             Some((network, _)) => network.stir(),
             None => self.move_wake_up(),

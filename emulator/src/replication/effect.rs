@@ -19,12 +19,15 @@ pub struct Unit {
     effects: Vec<Effect>,
     /// The database that the stream has selected before.
     selected: Option<usize>,
+    stream_bytes: u64,
 }
 
 impl Unit {
     /// A unit that follows others in a stream. The last of those has selected a database.
     pub(crate) fn new(effects: Vec<Effect>, selected: Option<usize>) -> Unit {
-        Unit { effects, selected }
+        let mut unit = Unit { effects, selected, stream_bytes: 0 };
+        unit.stream_bytes = unit.commands().iter().map(|argv| request_bytes(argv)).sum();
+        unit
     }
 
     /// The effects, in order.
@@ -59,9 +62,13 @@ impl Unit {
 
     /// The length of the commands in the stream, in bytes.
     pub(crate) fn stream_bytes(&self) -> u64 {
-        let line = |number: usize| 1 + number.to_string().len() + 2;
-        let bulk = |arg: &Bytes| line(arg.len()) + arg.len() + 2;
-        let request = |argv: &Vec<Bytes>| line(argv.len()) + argv.iter().map(bulk).sum::<usize>();
-        self.commands().iter().map(request).sum::<usize>() as u64
+        self.stream_bytes
     }
+}
+
+/// The length of a command as a request, in bytes.
+fn request_bytes(argv: &[Bytes]) -> u64 {
+    let line = |number: usize| 1 + number.to_string().len() + 2;
+    let bulk = |arg: &Bytes| line(arg.len()) + arg.len() + 2;
+    (line(argv.len()) + argv.iter().map(bulk).sum::<usize>()) as u64
 }

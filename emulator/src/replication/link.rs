@@ -71,14 +71,16 @@ impl Link {
         Link { clock, ends, state: Mutex::new(state) }
     }
 
-    /// Sends a unit, which ends at this offset.
-    pub(crate) fn send(&self, unit: Arc<Unit>, end: u64) {
+    /// Sends a unit, which ends at this offset. Returns how many units the replica has not taken.
+    pub(crate) fn send(&self, unit: Arc<Unit>, end: u64) -> usize {
         let at = self.clock.now();
         let mut state = self.state();
         state.sent.push_back(Sent { unit, end, at });
         state.end = end;
+        let waiting = state.sent.len();
         drop(state);
         self.ends[1].notify_waiters();
+        waiting
     }
 
     /// Takes the units that have arrived.

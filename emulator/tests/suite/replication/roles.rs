@@ -163,6 +163,22 @@ fn a_reset_restores_data_roles_and_links() {
 }
 
 #[test]
+fn what_a_test_puts_into_a_primary_is_on_its_replicas() {
+    let (_, primary, [replica]) = group();
+    primary.set("k", "v");
+    primary.set_elements("l", ["a", "b"]);
+    assert_eq!(run(&replica, "GET k"), "\"v\"");
+    assert_eq!(run(&replica, "LLEN l"), "(integer) 2");
+    let before = primary.snapshot();
+    assert_eq!(run(&primary, "FLUSHALL"), "OK");
+    assert_eq!(run(&replica, "GET k"), "(nil)");
+    primary.restore(&before);
+    assert_eq!(run(&replica, "GET k"), "\"v\"");
+    assert_eq!(run(&primary, "DEL k"), "(integer) 1");
+    assert_eq!(run(&replica, "GET k"), "(nil)");
+}
+
+#[test]
 fn wrong_requests_are_told_what_is_right() {
     let alone = Emulator::new();
     alone.allow_control();
@@ -217,4 +233,29 @@ fn the_effects_of_an_execution_can_be_read() {
     assert_eq!(argv.join(&b' ').escape_ascii().to_string(), "SET k v PXAT 1700000000005");
     emulator.connection().execute(&[b"GET", b"k"]);
     assert!(emulator.effects().is_empty());
+}
+
+#[tokio::test]
+async fn groups_that_are_dropped_leave_no_task() -> redis::RedisResult<()> {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    for nth in 0..1_000 {
+        let primary = Emulator::new();
+        let replicas = [primary.replica(), primary.replica()];
+        assert_eq!(run(&primary, "SET k v"), "OK");
+        assert_eq!(run(&replicas[nth % 2], "GET k"), "\"v\"");
+        if nth % 10 == 0 {
+            let servers = [primary.listen("127.0.0.1:0").await?, replicas[0].listen("127.0.0.1:0").await?];
+            for server in &servers {
+                let client = redis::Client::open(server.url())?;
+                let mut connection = client.get_multiplexed_async_connection().await?;
+                () = redis::cmd("PING").query_async(&mut connection).await?;
+            }
+        }
+    }
+    // Connections end when their tasks are polled again.
+    for _ in 0..10_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(tasks(), 0);
+    Ok(())
 }

@@ -208,6 +208,26 @@ transcripts! {
     waits
 }
 
+/// `INFO replication` of a primary, of a replica, and of one without a link.
+#[test]
+fn info_has_every_field() {
+    fn fields(mut peer: impl Peer) -> Vec<String> {
+        let info = String::from_utf8_lossy(&peer.call(&["INFO", "replication"])).into_owned();
+        info.lines().skip(1).map(|line| line.split(':').next().unwrap_or_default().to_owned()).collect()
+    }
+    let mut emulated = Group::new();
+    let Some(mut real) = RealGroup::start() else { return };
+    emulated.begin_section();
+    real.begin_section();
+    for client in ["p", "q", "r"] {
+        if client == "r" {
+            emulated.connect(client).call(&["REPLICAOF", "127.0.0.1", "1"]);
+            real.connect(client).call(&["REPLICAOF", "127.0.0.1", "1"]);
+        }
+        assert_eq!(fields(emulated.connect(client)), fields(real.connect(client)), "{client}");
+    }
+}
+
 fn check(name: &str) {
     let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/replication"));
     let path = data.join(name).with_extension("txt");
