@@ -269,3 +269,91 @@ impl Memory {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use emulator::{Footprint, Timestamp};
+    use redis::Value;
+
+    use super::*;
+    use crate::actor::Actor;
+    use crate::memo::{Reply, Transition};
+
+    fn state(nth: usize) -> LocalState {
+        LocalState::told_of(nth)
+    }
+
+    fn learn_turns(memory: &Memory, turns: usize) {
+        (0..turns).for_each(|nth| memory.learn((0, Actor(0), state(nth)), Turn::default()));
+    }
+
+    fn learn_transitions(memory: &Memory, transitions: u64) {
+        let servers = &mut memory.known().servers;
+        let next = servers.empty();
+        for request in 0..transitions {
+            let (reply, footprint) = (Reply::Now(Value::Nil), Arc::<Footprint>::default());
+            let transition = Transition { reply, footprint, next, messages: Vec::new(), served: Vec::new() };
+            servers.learn((next, Timestamp::from_millis(0), request), transition);
+        }
+    }
+
+    #[test]
+    fn turns_and_replies_are_counted_together() {
+        let memory = Memory::default();
+        learn_turns(&memory, 3);
+        learn_transitions(&memory, 4);
+        assert_eq!(memory.len(), 7);
+    }
+
+    /// All is forgotten but how often the tasks of clients ran.
+    #[test]
+    fn more_answers_than_the_limit_are_forgotten() {
+        let memory = Memory::default();
+        memory.note_taught(&[1]);
+        learn_turns(&memory, KNOWN_MAX - 4);
+        learn_transitions(&memory, 4);
+        assert!(!memory.limit());
+        learn_turns(&memory, KNOWN_MAX - 3);
+        assert!(memory.limit());
+        assert_eq!((memory.len(), memory.taught(&[1])), (0, 1));
+        assert!(!memory.limit());
+    }
+
+    #[test]
+    fn more_bytes_than_the_limit_are_forgotten() {
+        let memory = Memory::default();
+        memory.known().value_bytes = KNOWN_BYTES_MAX - 4;
+        memory.known().servers.value_bytes = 4;
+        assert!(!memory.is_full() && !memory.limit());
+        memory.known().value_bytes += 1;
+        assert!(memory.is_full() && memory.limit());
+        assert!(!memory.is_full());
+    }
+
+    #[test]
+    fn all_that_a_client_was_told_is_known_in_order() {
+        let memory = Memory::default();
+        let at = Duration::from_millis;
+        let clock = |skew_ms| Told::Clock { skew_ms, drift_ppm: 0 };
+        memory.note_telling(state(0), at(1), &clock(1), state(1));
+        memory.note_telling(state(1), at(2), &clock(2), state(2));
+        memory.note_telling(state(1), at(3), &clock(3), state(3));
+        let times = |state| memory.tellings(state).iter().map(|telling| telling.at).collect::<Vec<_>>();
+        assert_eq!(times(state(2)), [at(1), at(2)]);
+        assert_eq!(times(state(3)), [at(1), at(3)]);
+        assert_eq!(times(state(0)), []);
+    }
+
+    /// What another runner learns is its own, but what it cannot learn is known to both.
+    #[test]
+    fn a_fork_knows_what_was_known() {
+        let memory = Memory::default();
+        learn_turns(&memory, 1);
+        let fork = memory.fork();
+        learn_turns(&fork, 3);
+        assert_eq!((memory.len(), fork.len()), (1, 3));
+        assert!(fork.turn(&(0, Actor(0), state(0))).is_some());
+        fork.unlearn(&[7]);
+        assert!(!memory.are_clients_learnable(&[7]) && !memory.are_servers_learnable(&[7]));
+    }
+}

@@ -218,3 +218,41 @@ pub(crate) fn changes(footprint: &Footprint, record: &Record) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_resource_has_a_bit_of_its_own() {
+        let globals = [StepResource::Stays, StepResource::Time, StepResource::ServerFaults];
+        let of_actors = [StepResource::Client, StepResource::Requests, StepResource::Returns];
+        let of_servers =
+            [StepResource::Log, StepResource::Service, StepResource::ServerClock, StepResource::Connections];
+        let actors = (0..ACTORS_MAX).flat_map(|actor| of_actors.map(|of| of(Actor(actor))));
+        let servers = (0..SERVERS_MAX).flat_map(|server| of_servers.map(|of| of(server)));
+        let mut bits: Vec<usize> = actors.chain(globals).chain(servers).map(StepResource::bit).collect();
+        let resources = bits.len();
+        bits.sort_unstable();
+        bits.dedup();
+        assert_eq!(bits.len(), resources);
+    }
+
+    /// The bits of some pairs of resources differ only in their word.
+    #[test]
+    fn steps_that_share_two_resources_conflict() {
+        let all: Vec<StepResource> = (0..ACTORS_MAX)
+            .flat_map(|actor| [StepResource::Client(Actor(actor)), StepResource::Returns(Actor(actor))])
+            .collect();
+        for &one in &all {
+            for &other in &all {
+                let (mut reader, mut writer) = (StepFootprint::default(), StepFootprint::default());
+                for resource in [one, other] {
+                    reader.touch(Access::Read, resource);
+                    writer.touch(Access::Write, resource);
+                }
+                assert!(reader.conflicts_with(&writer), "{one:?} and {other:?}");
+            }
+        }
+    }
+}

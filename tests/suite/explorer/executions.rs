@@ -330,6 +330,22 @@ fn changed_keys_are_those_of_their_database() {
     .assert_eq(&changes.flatten().map(|change| format!("{change}\n")).collect::<String>());
 }
 
+/// Timelines name servers and scripts by what a full history has.
+#[test]
+fn a_full_history_has_the_names_of_servers_and_scripts() {
+    const SCRIPT: &str = "-- count\nreturn redis.call('INCR', 'n')";
+    let named = Scenario::new("named").servers_named(["locks", "storage"]).actors(1, |client| async move {
+        let mut storage = client.connection_to(1);
+        Ok(redis::cmd("EVAL").arg(SCRIPT).arg(0).exec_async(&mut storage).await?)
+    });
+    let names = |recording| {
+        let history = replay(&mut Runner::new(), &named, &"A".parse().unwrap(), recording);
+        (history.server_names, history.scripts.into_values().collect::<Vec<String>>())
+    };
+    assert_eq!(names(Recording::Full), (vec!["locks", "storage"], vec!["count".to_owned()]));
+    assert_eq!(names(Recording::Lean), (vec![], vec![]));
+}
+
 /// Code that reads `client.now()` sees the skew of its clock, as code with `client.env()` does.
 #[test]
 fn the_time_of_a_client_is_that_of_its_own_clock() {
