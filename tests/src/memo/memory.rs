@@ -277,14 +277,19 @@ mod tests {
 
     use super::*;
     use crate::actor::Actor;
+    use crate::live::Act;
     use crate::memo::{Reply, Transition};
 
     fn state(nth: usize) -> LocalState {
         LocalState::told_of(nth)
     }
 
+    fn key(nth: usize) -> Key {
+        (0, Actor(0), state(nth))
+    }
+
     fn learn_turns(memory: &Memory, turns: usize) {
-        (0..turns).for_each(|nth| memory.learn((0, Actor(0), state(nth)), Turn::default()));
+        (0..turns).for_each(|nth| memory.learn(key(nth), Turn::default()));
     }
 
     fn learn_transitions(memory: &Memory, transitions: u64) {
@@ -328,6 +333,9 @@ mod tests {
         memory.known().value_bytes += 1;
         assert!(memory.is_full() && memory.limit());
         assert!(!memory.is_full());
+        let heard = Told::Heard { nth: 0, message: Some(b"four".to_vec()) };
+        memory.note_telling(state(0), Duration::ZERO, &heard, state(1));
+        assert_eq!(memory.known().value_bytes, 4);
     }
 
     #[test]
@@ -352,8 +360,54 @@ mod tests {
         let fork = memory.fork();
         learn_turns(&fork, 3);
         assert_eq!((memory.len(), fork.len()), (1, 3));
-        assert!(fork.turn(&(0, Actor(0), state(0))).is_some());
+        assert!(fork.turn(&key(0)).is_some());
         fork.unlearn(&[7]);
         assert!(!memory.are_clients_learnable(&[7]) && !memory.are_servers_learnable(&[7]));
+    }
+
+    /// A turn that differs in words alone is one of code that draws names. If the client waits in
+    /// one of the turns, it may wait for another client in its process.
+    #[test]
+    fn other_turns_than_the_known_one() {
+        let turn = |act| Turn { acts: vec![act], ..Turn::default() };
+        let accepts = |token| turn(Act::Accept { resource: "r", token });
+        let check = |known, now, is_repeated, expected| {
+            let memory = Memory::default();
+            if is_repeated {
+                memory.note_repeated(&[0]);
+            }
+            memory.learn(key(0), known);
+            memory.learn(key(0), now);
+            let learnable = (memory.are_clients_learnable(&[0]), memory.are_servers_learnable(&[0]));
+            let is_sharing = memory.unlearnable().sharing.contains(&0);
+            assert_eq!((learnable, is_sharing, memory.take_difference().is_some()), expected);
+        };
+        check(accepts(1), accepts(1), false, ((true, true), false, false));
+        check(accepts(1), accepts(2), false, ((false, true), false, false));
+        check(accepts(1), accepts(2), true, ((false, false), false, true));
+        check(Turn::default(), accepts(1), false, ((false, true), true, false));
+        check(accepts(1), Turn::default(), false, ((false, true), true, false));
+        check(accepts(1), turn(Act::Did { what: "it" }), false, ((false, false), false, true));
+    }
+
+    /// A later bound says more than an earlier one, and the time at which a timer fires says most.
+    #[test]
+    fn timers_that_differ_from_the_known_one() {
+        let memory = Memory::default();
+        let (at, not_before) =
+            (|ms| Timer::At(Duration::from_millis(ms)), |ms| Timer::NotBefore(Duration::from_millis(ms)));
+        let check = |timer, expected| {
+            memory.learn_timer(key(0), timer);
+            assert_eq!(format!("{:?}", memory.timer(&key(0)).unwrap()), expected);
+        };
+        check(not_before(5), "NotBefore(5ms)");
+        check(not_before(3), "NotBefore(5ms)");
+        check(not_before(7), "NotBefore(7ms)");
+        check(at(9), "At(9ms)");
+        check(not_before(20), "At(9ms)");
+        check(at(9), "At(9ms)");
+        assert!(memory.take_difference().is_none());
+        check(at(8), "At(9ms)");
+        assert!(memory.take_difference().is_some() && !memory.are_clients_learnable(&[0]));
     }
 }

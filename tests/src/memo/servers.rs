@@ -288,3 +288,81 @@ impl KnownServers {
         self.transitions.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// A command that waits on a server.
+    fn blocked() -> BlockedCommand {
+        let connection = Emulator::new().connection();
+        let pop = redis::cmd("BLPOP").arg(&["list", "0"]).to_owned();
+        let mut popped = pin!(connection.exchange(&pop));
+        assert!(popped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        connection.blocked().unwrap()
+    }
+
+    #[test]
+    fn equal_waiters_are_in_one_state() {
+        let (mut servers, command) = (KnownServers::default(), blocked());
+        let empty = servers.empty();
+        let mut with = |request| {
+            let (waiter, mut state) =
+                (Waiter { actor: Actor(0), nth: 0, request, command: command.clone() }, empty);
+            servers.change_waiters(&mut state, |waiters| waiters.push(waiter));
+            state
+        };
+        assert_eq!(with(1), with(1));
+        assert_ne!(with(1), with(2));
+        assert!(with(1).holds_as(empty));
+    }
+
+    #[test]
+    fn replies_and_messages_are_counted_as_bytes() {
+        let mut servers = KnownServers::default();
+        let (next, bytes) = (servers.empty(), |len| Value::BulkString(vec![b'x'; len]));
+        assert_eq!(servers.value_bytes, 0);
+        let transition = Transition {
+            reply: Reply::Now(bytes(3)),
+            footprint: Arc::default(),
+            next,
+            messages: vec![((Actor(0), 0), vec![b'x'; 10])],
+            served: vec![((Actor(1), 0), Ok(bytes(20)))],
+        };
+        servers.learn((next, Timestamp::from_millis(0), 0), transition);
+        assert_eq!(servers.value_bytes, 33);
+    }
+
+    /// The numbers of writes depend on more than the state of the servers.
+    #[test]
+    fn probes_that_write_are_not_learned() {
+        let before = || BeforeProbes {
+            code: 0,
+            judges_times: false,
+            wanted: 1,
+            after: None,
+            at: Duration::ZERO,
+            servers: Vec::new(),
+        };
+        let (actor, resource) = (Actor(0), "r");
+        let write = EventKind::Accepted { actor, resource, token: 1, nth: 1 };
+        for (kind, is_learned) in [(write, false), (EventKind::AllEnded, true)] {
+            let mut servers = KnownServers::default();
+            let events = vec![Event { step: 0, at: Duration::ZERO, kind }];
+            servers.learn_probes(before(), Probes { events, reached: Reached::default() });
+            assert_eq!(servers.probes(&before()).is_some(), is_learned);
+        }
+    }
+
+    #[test]
+    fn judgements_are_learned() {
+        let before = || BeforeJudgement { code: 0, at: Vec::new(), servers: Vec::new() };
+        let mut servers = KnownServers::default();
+        assert!(servers.judgement(&before()).is_none());
+        servers.learn_judgement(before(), Arc::new(Judgement { violation: None, reads: Vec::new() }));
+        assert!(servers.judgement(&before()).is_some());
+    }
+}

@@ -49,3 +49,19 @@ impl<K: Eq + Hash, V> Memo<K, V> {
         self.0.values_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_answers_as_the_bound_are_forgotten() {
+        let mut memo = Memo::default();
+        memo.learn(1, "one");
+        memo.learn(2, "two");
+        memo.bound(3);
+        assert_eq!((memo.len(), memo.get(&1)), (2, Some(&"one")));
+        memo.bound(2);
+        assert_eq!((memo.len(), memo.get(&1)), (0, None));
+    }
+}
