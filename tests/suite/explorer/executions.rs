@@ -11,6 +11,7 @@ use harness::schedule::{SPAN_MAX, Step};
 use harness::sim::Recording;
 use harness::trace::{EventKind, History};
 use harness::{Faults, Scenario, Schedule, exhaustive, replay};
+use redis::aio::ConnectionLike as _;
 
 use super::oracles::{SOUND, send};
 
@@ -344,6 +345,21 @@ fn a_full_history_has_the_names_of_servers_and_scripts() {
     };
     assert_eq!(names(Recording::Full), (vec!["locks", "storage"], vec!["count".to_owned()]));
     assert_eq!(names(Recording::Lean), (vec![], vec![]));
+}
+
+/// Code can ask its connection which database it has selected.
+#[test]
+fn a_connection_knows_its_database() {
+    let scenario = Scenario::new("selects").always(Success).actors(1, |client| async move {
+        let mut link = client.connection();
+        assert_eq!(link.get_db(), 0);
+        send::<()>(&mut link, &["SELECT", "3"]).await?;
+        assert!(send::<()>(&mut link, &["SELECT", "99"]).await.is_err());
+        send::<()>(&mut link, &["SET", "5", "5"]).await?;
+        assert_eq!(link.get_db(), 3);
+        Ok(())
+    });
+    exhaustive(&scenario).unwrap();
 }
 
 /// Code that reads `client.now()` sees the skew of its clock, as code with `client.env()` does.

@@ -58,6 +58,30 @@ fn code_that_depends_on_anything_else_is_noticed() {
     );
 }
 
+/// The second execution shares its first step with the first one, where it reaches the limit.
+#[test]
+fn code_that_yields_for_ever_only_later_ends_an_execution_early() {
+    let is_later = Arc::new(AtomicBool::new(false));
+    let seen = is_later.clone();
+    let scenario = Scenario::new("later").actors(3, move |client| {
+        let is_endless = client.name() == "A" && seen.load(Ordering::Relaxed);
+        async move {
+            redis::cmd("INCR").arg("n").exec_async(&mut client.connection()).await?;
+            while is_endless {
+                tokio::task::yield_now().await;
+            }
+            Ok(())
+        }
+    });
+    let (mut runner, mut dpor) = (Runner::new().learning(Learning::Off), Dpor::default());
+    let first = dpor.run_next(&mut runner, &scenario).unwrap();
+    assert_eq!((first.is_endless(), first.steps.len()), (false, 3));
+    is_later.store(true, Ordering::Relaxed);
+    let second = dpor.run_next(&mut runner, &scenario).unwrap();
+    assert_eq!((second.is_endless(), second.steps.len()), (true, 1));
+    assert_eq!(dpor.nondeterminism(), None);
+}
+
 /// A name by chance is a key, so that equal steps touch different keys.
 #[test]
 fn a_report_of_chance_says_where_names_come_from() {

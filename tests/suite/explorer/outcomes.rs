@@ -328,6 +328,14 @@ fn slow_requests_are_reduced() {
     }
 }
 
+/// A rate counts by when a command ran. Its reply may come later, and the command itself need not
+/// depend on the time.
+#[test]
+fn a_command_that_a_rate_counts_depends_on_the_time() {
+    let scenario = program(&[&["GET a", "do x"], &["sleep 5ms"]], Faults::none().stalls(1));
+    compare_outcomes(&scenario.always(Rate::of("x", 1, Duration::from_millis(5)))).unwrap();
+}
+
 /// Connections are opened and closed in steps. Commands that count, list or end connections depend
 /// on that.
 #[test]

@@ -135,6 +135,23 @@ fn a_timer_may_fire_before_another_client_begins() {
     assert_eq!(compare(&sends(scenario, of(&["BLPOP list 0.01"]))), 3);
 }
 
+/// When a slow reply arrives, its client has a request to send again. A wait may have to come
+/// before that.
+#[test]
+fn a_wait_may_come_before_a_slow_reply() {
+    let scenario = Scenario::new("slow reply").servers(2).faults(Faults::none().stalls(1));
+    let scenario = sends(scenario, of(&["PTTL a", "SET b 1 PX 20"]));
+    compare(&sends(scenario, of(&["sleep 12ms"])));
+}
+
+/// A step that was tried first may do less after another step.
+#[test]
+fn a_step_may_touch_less_after_another() {
+    let scenario = Scenario::new("cancelled").servers(2).faults(Faults::none().cancels(1).reloads(1));
+    let scenario = sends(scenario, of(&["after 5ms: BLPOP l 0.01", "cancellably: BLPOP l 0.01"]));
+    compare(&sends(scenario, of(&["RPUSH l 1"])));
+}
+
 /// Subscriptions, received messages and publications are steps. Publications without subscribers do
 /// not depend on each other. Subscriptions do not depend on each other either.
 #[test]
