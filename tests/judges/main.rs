@@ -14,6 +14,7 @@ mod explorer {
     mod livelocks;
     mod thresholds;
     mod lost_messages;
+    mod clocks;
     mod server_faults;
     mod known_code;
     mod waits;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use expect_test::expect;
 use harness::client::GatedConnection;
 use harness::execution::{Learning, Runner};
-use harness::explore::{Exploration, explore_all};
+use harness::explore::{Dpor, Exploration, explore_all};
 use harness::oracle::ExclusiveFact;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive};
 use locks::Subscribe as _;
@@ -113,4 +114,70 @@ fn a_client_runs_once_for_each_local_state() {
     for (what, (Exploration { schedules, .. }, runs)) in rows {
         assert!(runs < schedules, "{what}: the code ran {runs} times in {schedules} schedules");
     }
+}
+
+/// It waits for another client at most for a while.
+async fn waits_for_a_while(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    for _ in 0..2 {
+        if send(&mut link, SOUND.take).await? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(4)).await;
+    }
+    let get = send::<Option<String>>(&mut link, &["GET", "lock"]);
+    Ok(_ = tokio::time::timeout(Duration::from_secs(1), get).await)
+}
+
+/// It reads its clock inside of an operation that may be cancelled.
+async fn reads_its_clock(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    let set = async |link: &mut GatedConnection| {
+        let now = client.now().as_millis().to_string();
+        send::<()>(link, &["SET", "now", &now]).await
+    };
+    _ = client.cancellable(set(&mut link)).await;
+    Ok(send(&mut link, &["DEL", "now"]).await?)
+}
+
+/// How many executions there are, and how often code starts in them. If a lesson shows what an
+/// execution needs, the code of one client starts once more, and not that of all.
+#[test]
+fn code_starts_as_often_as_there_are_lessons() {
+    fn starts<F>(faults: Faults, act: fn(Client) -> F) -> (u64, u64)
+    where
+        F: Future<Output = Result<(), ActorError>> + Send + 'static,
+    {
+        let starts: Arc<AtomicU64> = Arc::default();
+        let counted = starts.clone();
+        let scenario = Scenario::new("starts").faults(faults).actors(2, move |client| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            act(client)
+        });
+        let (mut runner, mut dpor) = (Runner::new().learning(Learning::Eager), Dpor::default());
+        let mut executions = 0;
+        while dpor.run_next(&mut runner, &scenario).is_some() {
+            executions += 1;
+        }
+        (executions, starts.load(Ordering::Relaxed))
+    }
+    let none = Faults::none();
+    let rows = [
+        ("a task of its own", starts(none.crashes(1), renews)),
+        ("a subscription", starts(none.lost(1), listens)),
+        ("a timeout", starts(none.stalls(1), waits_for_a_while)),
+        ("lost messages", starts(none.lost(1), waits_for_a_while)),
+        ("a clock that jumps", starts(none.jump(Duration::from_secs(1)), reads_its_clock)),
+        ("a cancel", starts(none.cancels(1).stalls(1), reads_its_clock)),
+    ];
+    let lines = rows.map(|(what, (executions, starts))| format!("{what}: {executions} {starts}\n"));
+    expect![[r#"
+        a task of its own: 74 24
+        a subscription: 192 93
+        a timeout: 164 152
+        lost messages: 39 36
+        a clock that jumps: 54 28
+        a cancel: 1016 82
+    "#]]
+    .assert_eq(&lines.concat());
 }

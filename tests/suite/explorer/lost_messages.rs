@@ -138,3 +138,20 @@ fn a_client_that_gives_up_because_of_a_fault_has_not_failed() {
     // are seven more.
     assert_eq!(explore_all(&mut Runner::new(), &hoping(2)).unwrap().schedules, 4 + 7);
 }
+
+/// A client that has not begun has a first request, which need not be on its first connection.
+#[test]
+fn a_fault_names_the_connection_that_it_strikes() {
+    let second = Scenario::new("second").faults(Faults::none().lost(1)).actors(1, |client| async move {
+        let (_first, mut second) = (client.connection(), client.connection());
+        Ok(echo("hello").query_async::<()>(&mut second).await?)
+    });
+    check(
+        &second,
+        "lose-request A",
+        &expect![[r#"
+            +0 lose-request A.2: ECHO hello
+            +0 A gives up: timed out
+        "#]],
+    );
+}

@@ -8,6 +8,7 @@ mod spin_loops;
 mod livelocks;
 mod thresholds;
 mod lost_messages;
+mod clocks;
 mod server_faults;
 mod waits;
 mod subscriptions;

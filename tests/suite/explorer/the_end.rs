@@ -1,6 +1,8 @@
 //! What must hold after all actors have ended. A violation is one of an execution that has all
 //! actors of the scenario.
 
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
@@ -205,4 +207,27 @@ fn nothing_is_judged_before_all_have_started() {
         history.events.iter().filter(|event| matches!(event.kind, EventKind::Judged { .. })).count()
     };
     assert_eq!((judged("A\n"), judged("A\nB\n")), (0, 1));
+}
+
+/// A lock that knows its owner by name would take a probe with a client's name for that client.
+#[test]
+fn fresh_clients_have_names_of_their_own() {
+    let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let [actors, finals, probes] = [(); 3].map(|()| names.clone());
+    let note = |names: &Mutex<BTreeSet<String>>, client: &Client| names.lock().unwrap().insert(client.name());
+    let scenario = Scenario::new("names").actors(2, move |client| {
+        note(&actors, &client);
+        async { Ok(()) }
+    });
+    let scenario = scenario.finally("nothing", move |client, _| {
+        note(&finals, &client);
+        async { Ok(()) }
+    });
+    let scenario = scenario.probe(2, move |client| {
+        note(&probes, &client);
+        async { Ok(true) }
+    });
+    exhaustive(&scenario).unwrap();
+    let expected = ["A", "B", "finally1", "probe1", "probe2"].map(String::from);
+    assert_eq!(*names.lock().unwrap(), BTreeSet::from(expected));
 }
