@@ -199,3 +199,75 @@ impl Timers {
         PROBES + 1 + number_of(&mut probes, (probe.clone(), scenario.lease, scenario.response_timeout))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two codes: A and B run the first one, and C the second one.
+    fn scenario() -> Scenario {
+        Scenario::new("codes").actors(2, |_| async { Ok(()) }).actors(1, |_| async { Ok(()) })
+    }
+
+    #[test]
+    fn a_code_with_another_lease_has_another_number() {
+        let timers = Timers::default();
+        let check = |scenario: &Scenario, expected: [CodeId; 3]| {
+            assert_eq!(timers.of(scenario).codes, expected);
+        };
+        let first = scenario();
+        check(&first, [0, 0, 1]);
+        check(&first.clone().lease(Duration::from_secs(1)), [2, 2, 3]);
+        check(&first.clone().response_timeout(Duration::from_secs(1)), [4, 4, 5]);
+        check(&first, [0, 0, 1]);
+    }
+
+    #[test]
+    fn codes_that_judge_have_numbers_of_their_own() {
+        let timers = Timers::default();
+        let plain = scenario();
+        let finals = plain.clone().finally("one", |_, _| async { Ok(()) });
+        let finals = finals.finally("other", |_, _| async { Ok(()) });
+        let judged = finals.invariant("one", |_| Ok(())).invariant("other", |_| Ok(()));
+        let judged = judged.probe(1, |_| async { Ok(true) });
+        let config = timers.config(&judged, Vec::new());
+        assert_eq!(config.final_codes, [FINALS, FINALS + 1]);
+        assert_eq!(config.invariant_codes, [0, 1]);
+        assert_eq!(config.probe_code, PROBES + 1);
+        assert_eq!(timers.config(&plain, Vec::new()).probe_code, PROBES);
+    }
+
+    #[test]
+    fn processes_share_what_is_known_of_code() {
+        let (timers, scenario) = (Timers::default(), scenario());
+        timers.gives_up(&scenario, Actor(2), 7);
+        assert!(timers.reads_clock_inside(&scenario, Actor(0), 8));
+        assert!(!timers.reads_clock_inside(&scenario, Actor(1), 8), "it is known of A");
+        timers.thresholds.insert(&timers.of(&scenario).codes, Vec::new());
+        let known = timers.known_code(&scenario);
+        assert!(known.has_thresholds);
+        assert_eq!(known.gives_up, [(2, 7)].into());
+        assert_eq!(known.readings_inside, [(0, 8), (1, 8)].into());
+
+        let others = Timers::default();
+        others.know_code(&scenario, &known);
+        assert_eq!(others.known_code(&scenario), KnownCode { has_thresholds: false, ..known.clone() });
+        // The last actor does not exist there.
+        let smaller = Scenario::new("smaller").actors(2, |_| async { Ok(()) });
+        others.know_code(&smaller, &known);
+        assert_eq!(others.known_code(&smaller).readings_inside, known.readings_inside);
+    }
+
+    #[test]
+    fn the_knowledge_of_both() {
+        let nothing = KnownCode::default;
+        let has_thresholds = KnownCode { has_thresholds: true, ..nothing() };
+        let is_unlearned = KnownCode { is_unlearned: true, ..nothing() };
+        let gives_up = KnownCode { gives_up: [(0, 1)].into(), ..nothing() };
+        for known in [has_thresholds, is_unlearned, gives_up] {
+            assert_eq!(nothing().or(known.clone()), known);
+            assert_eq!(known.clone().or(nothing()), known);
+            assert_eq!(known.clone().or(known.clone()), known);
+        }
+    }
+}
