@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use harness::explore::Problem;
+use expect_test::expect;
+use harness::execution::Runner;
+use harness::explore::{Dpor, Problem};
 use harness::oracle::{AtLeastOnce, AtMostOnce};
+use harness::schedule::Step;
 use harness::{Client, Faults, Scenario, exhaustive, from_fn, sample};
 use redis::{AsyncCommands as _, Commands as _, RedisResult};
 
@@ -74,6 +77,35 @@ async fn polls_without_a_sleep(client: Client) -> RedisResult<()> {
 fn workers_that_block() {
     exhaustive(&queue("block", blocks)).unwrap();
     sample(&queue("block for a second", blocks_for_a_while), 200, 0).unwrap();
+}
+
+/// While services rest, only faults of services can strike, and none has to.
+#[test]
+fn the_schedules_of_a_service_that_rests() {
+    let schedules = |faults| {
+        let scenario = Scenario::new("rests").faults(faults).services(1, from_fn(blocks));
+        let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+        let mut lines = String::new();
+        while let Some(executed) = dpor.run_next(&mut runner, &scenario) {
+            let steps = executed.steps.iter().map(Step::to_string);
+            lines += &format!("{}\n", steps.collect::<Vec<_>>().join(", "));
+        }
+        lines
+    };
+    expect![[r#"
+        A, wait
+        A, crash A
+        crash-after A
+    "#]].assert_eq(&schedules(Faults::none().crashes(1)));
+    expect![[r#"
+        A
+    "#]].assert_eq(&schedules(Faults::none().restarts(1)));
+    expect![[r#"
+        A
+        lose-request A
+        lose-reply A
+        resend A
+    "#]].assert_eq(&schedules(Faults::none().lost(1)));
 }
 
 #[test]
