@@ -155,3 +155,20 @@ fn a_fault_names_the_connection_that_it_strikes() {
         "#]],
     );
 }
+
+/// A schedule may end while a request is on its way. It still arrives.
+#[test]
+fn a_delayed_request_arrives_at_the_end() {
+    let delayed = Scenario::new("delayed").faults(Faults::none().delays(1)).actors(1, |client| async move {
+        Ok(echo("hello").query_async::<()>(&mut client.connection()).await?)
+    });
+    check(
+        &delayed,
+        "delay A",
+        &expect![[r#"
+        +0 delay A: ECHO hello
+        +0 A gives up: timed out
+        +0 A: ECHO hello → "hello"
+    "#]],
+    );
+}

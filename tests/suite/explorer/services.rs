@@ -96,16 +96,34 @@ fn the_schedules_of_a_service_that_rests() {
         A, wait
         A, crash A
         crash-after A
-    "#]].assert_eq(&schedules(Faults::none().crashes(1)));
+    "#]]
+    .assert_eq(&schedules(Faults::none().crashes(1)));
     expect![[r#"
         A
-    "#]].assert_eq(&schedules(Faults::none().restarts(1)));
+    "#]]
+    .assert_eq(&schedules(Faults::none().restarts(1)));
     expect![[r#"
         A
         lose-request A
         lose-reply A
         resend A
-    "#]].assert_eq(&schedules(Faults::none().lost(1)));
+    "#]]
+    .assert_eq(&schedules(Faults::none().lost(1)));
+}
+
+/// They are ended before the code runs that judges the end.
+#[test]
+fn services_take_nothing_from_code_that_judges() {
+    let scenario = Scenario::new("ended").services(1, from_fn(blocks));
+    exhaustive(&scenario.finally("the job is still there", |client, _| async move {
+        let mut link = client.connection();
+        () = link.lpush("jobs", "last").await?;
+        match link.llen("jobs").await? {
+            1 => Ok(()),
+            jobs => Err(format!("there are {jobs} jobs").into()),
+        }
+    }))
+    .unwrap();
 }
 
 #[test]

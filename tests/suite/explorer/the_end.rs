@@ -11,7 +11,7 @@ use harness::explore::Problem;
 use harness::oracle::{NoLeak, Oracle, Violation};
 use harness::sim::Recording;
 use harness::trace::{EventKind, History};
-use harness::{Client, Faults, Report, Scenario, Schedule, exhaustive, from_fn, replay, sample};
+use harness::{Client, Faults, Limits, Report, Scenario, Schedule, exhaustive, from_fn, replay, sample};
 use redis::{AsyncCommands as _, RedisResult};
 
 async fn parts(client: &Client) -> RedisResult<i64> {
@@ -230,4 +230,23 @@ fn fresh_clients_have_names_of_their_own() {
     exhaustive(&scenario).unwrap();
     let expected = ["A", "B", "finally1", "probe1", "probe2"].map(String::from);
     assert_eq!(*names.lock().unwrap(), BTreeSet::from(expected));
+}
+
+/// It may wait for time to pass, but only as often as an execution has steps.
+#[test]
+fn code_that_judges_may_sleep() {
+    let sleeps = |times: u64| {
+        let limits = Limits { steps: 20, ..Limits::default() };
+        let scenario = Scenario::new("sleeps").limits(limits).actors(1, |_| async { Ok(()) });
+        scenario.finally("it is late", move |client, _| async move {
+            for _ in 0..times {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                parts(&client).await?;
+            }
+            Ok(())
+        })
+    };
+    exhaustive(&sleeps(20)).unwrap();
+    let report = exhaustive(&sleeps(21)).unwrap_err().to_string();
+    assert!(report.contains("the code that judges it does not come to its end"), "{report}");
 }
