@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 #[cfg(unix)]
@@ -62,7 +62,13 @@ impl Server {
 
     pub(crate) fn over(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
         let addr = listener.local_addr()?;
-        shared.set_address(&(addr.ip().to_string(), addr.port()));
+        // A server that listens everywhere is found on its own machine.
+        let ip = match addr.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            ip => ip,
+        };
+        shared.set_address(&(ip.to_string(), addr.port()));
         let next = move |cx: &mut Context<'_>| {
             let (socket, peer) = ready!(listener.poll_accept(cx))?;
             // Otherwise a small reply waits until the client has acknowledged the one before.

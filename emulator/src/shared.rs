@@ -91,29 +91,35 @@ impl Shared {
         if let Some((network, _)) = self.place.get() {
             network.settle();
         }
-        self.engine_within(HOPS_MAX)
+        let held = self.lock();
+        let Some(address) = held.lacks_link_to() else { return held };
+        // The lock of a server is not taken while that of another one is held.
+        drop(held);
+        let copy = self.copy_from(&address, HOPS_MAX);
+        let mut held = self.lock();
+        held.begin_link(&address, copy);
+        held
     }
 
     /// Returns the engine, if it is free.
     pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
+        self.try_engine_within(HOPS_MAX)
+    }
+
+    fn try_engine_within(&self, hops: usize) -> Option<Held<'_>> {
         let held = self.try_lock()?;
-        let Some(address) = held.lacks_link_to() else { return Some(held) };
-        // The lock of a server is not taken while that of another one is held.
+        let Some(address) = held.lacks_link_to().filter(|_| hops > 0) else { return Some(held) };
         drop(held);
-        let copy = self.reach(&address).and_then(|(peer, replica)| peer.copy_for(replica, HOPS_MAX, false));
+        let copy = self.copy_from(&address, hops - 1);
         let mut held = self.try_lock()?;
         held.begin_link(&address, copy);
         Some(held)
     }
 
-    fn engine_within(&self, hops: usize) -> Held<'_> {
-        let held = self.lock();
-        let Some(address) = held.lacks_link_to().filter(|_| hops > 0) else { return held };
-        drop(held);
-        let copy = self.reach(&address).and_then(|(peer, replica)| peer.copy_for(replica, hops - 1, true));
-        let mut held = self.lock();
-        held.begin_link(&address, copy);
-        held
+    /// A copy of the data of another server, if that is free: it may run a script for long.
+    fn copy_from(&self, address: &Address, hops: usize) -> Option<Copy> {
+        let (peer, replica) = self.reach(address)?;
+        peer.copy_for(replica, hops)
     }
 
     /// The server at an address, and who this one is to it.
@@ -230,14 +236,8 @@ impl Shared {
                     (next_wake_up, engine.first_patience(), engine.lacks_link_to())
                 })
                 .await;
-            if let Some(address) = lacks_link_to
-                && let Some((peer, replica)) = self.reach(&address)
-                && let Some(copy) = peer.copy_when_free(replica).await
-            {
-                self.when_free(|engine| engine.begin_link(&address, Some(copy))).await;
-                continue;
-            }
             tokio::select! {
+                () = self.link_to(lacks_link_to) => {}
                 () = moved => {}
                 () = until(next_wake_up) => {
                     self.when_free(Engine::tick).await;
@@ -246,6 +246,18 @@ impl Shared {
                 }
                 () = until(patience) => self.when_free(Engine::tick).await,
             }
+        }
+    }
+
+    /// Begins the link to a primary, or waits for ever if it cannot be reached.
+    async fn link_to(&self, address: Option<Address>) {
+        if let Some(address) = address
+            && let Some((peer, replica)) = self.reach(&address)
+            && let Some(copy) = peer.copy_when_free(replica).await
+        {
+            self.when_free(|engine| engine.begin_link(&address, Some(copy))).await;
+        } else {
+            std::future::pending::<()>().await;
         }
     }
 
@@ -264,13 +276,12 @@ impl fmt::Debug for Shared {
 }
 
 impl Peer for Shared {
-    fn copy_for(&self, replica: Replica, hops: usize, waits: bool) -> Option<Copy> {
-        let mut held = if waits { self.engine_within(hops) } else { self.try_lock()? };
-        held.accept(replica.address, replica.wake_up)
+    fn copy_for(&self, replica: Replica, hops: usize) -> Option<Copy> {
+        self.try_engine_within(hops)?.accept(replica.address, replica.wake_up)
     }
 
-    fn look_at_link(&self) {
-        self.engine_within(HOPS_MAX);
+    fn look_at_link(&self) -> bool {
+        self.try_engine().is_some()
     }
 
     fn copy_when_free(
@@ -360,7 +371,7 @@ mod tests {
         let engine = replica.engine.lock().expect("no test has failed with the lock");
         let upstream = engine.replication.upstream.as_ref().expect("it is a replica");
         let link = upstream.link.as_ref().expect("the link has begun");
-        assert!(link.receive().len() < WRITES / 4);
+        assert!(link.0.receive().len() < WRITES / 4);
     }
 
     #[test]

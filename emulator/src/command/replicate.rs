@@ -14,6 +14,8 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
     if engine.is_alone() || engine.is_amid_script {
         return;
     }
+    // Read first: what was sent before the end is received then.
+    let end = engine.link_end();
     for sent in engine.receive_units() {
         engine.execution(None, |engine| {
             apply(engine, &sent.unit);
@@ -21,7 +23,7 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
             Reply::NOTHING
         });
     }
-    engine.look_at_links();
+    engine.look_at_links(end);
 }
 
 /// Runs the effects of one unit.

@@ -11,7 +11,9 @@ use crate::clock::Timestamp;
 use crate::config::Id;
 use crate::error;
 use crate::keyspace::DueKeys;
-use crate::replication::{Address, Copy, Failover, Follower, Link, Order, Replication, Sent, Upstream};
+use crate::replication::{
+    Address, Copy, Failover, Follower, Lag, Link, Order, ReplicaEnd, Replication, Sent, Upstream, is_same,
+};
 use crate::reply::Reply;
 use crate::script::sha1_hex;
 
@@ -19,6 +21,15 @@ const MIN_REPLICAS_TO_WRITE: Id = Id::of("min-replicas-to-write");
 const MIN_REPLICAS_MAX_LAG: Id = Id::of("min-replicas-max-lag");
 const REPLICA_READ_ONLY: Id = Id::of("replica-read-only");
 const REPLICA_SERVE_STALE_DATA: Id = Id::of("replica-serve-stale-data");
+
+/// How the link to a primary ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEnd {
+    /// The primary hands over.
+    TakesOver,
+    /// There is no connection any more.
+    Cut,
+}
 
 impl Engine {
     /// The name of the server's history: forty hexadecimal digits.
@@ -64,8 +75,10 @@ impl Engine {
         self.replication.upstream =
             Some(Upstream { host, port, link: None, down_since: self.now(), has_synced: false });
         self.keyspace.due_keys = DueKeys::Hidden;
+        self.replication.failover = None;
         self.drop_followers();
         self.unblock_all();
+        self.run_held_back();
         self.concern_all();
         self.note_change();
     }
@@ -89,9 +102,8 @@ impl Engine {
     }
 
     fn leave_primary(&mut self) {
-        if let Some(Upstream { link: Some(link), .. }) = self.replication.upstream.take() {
-            link.cut();
-        }
+        // The link ends with it.
+        self.replication.upstream = None;
     }
 
     /// Lets all replicas get a copy of the data, after a change that no command has made.
@@ -122,7 +134,7 @@ impl Engine {
     /// The address of the primary to which there is no connection.
     pub(crate) fn lacks_link_to(&self) -> Option<Address> {
         let upstream = self.replication.upstream.as_ref().filter(|upstream| upstream.link.is_none())?;
-        Some((String::from_utf8_lossy(&upstream.host).into_owned(), upstream.port))
+        Some(upstream.address())
     }
 
     /// Takes a replica, and returns a copy of the data for it. `None` if this server has no data of
@@ -141,7 +153,7 @@ impl Engine {
             libraries: self.functions.libraries().clone(),
             history: self.history(),
             offset: self.replication.offset,
-            link,
+            link: ReplicaEnd(link),
         })
     }
 
@@ -163,7 +175,7 @@ impl Engine {
     pub(crate) fn begin_link(self: &mut Box<Self>, primary: &Address, copy: Option<Copy>) {
         let Some(copy) = copy else { return };
         if self.lacks_link_to().as_ref() != Some(primary) {
-            return copy.link.cut();
+            return;
         }
         let Copy { keyspace, libraries, history, offset, link } = copy;
         self.execution(None, |engine| {
@@ -174,6 +186,7 @@ impl Engine {
         });
         self.drop_followers();
         (self.replication.inherited, self.replication.offset) = (Some(history), offset);
+        link.0.set_lag(self.replication.lag);
         if let Some(upstream) = &mut self.replication.upstream {
             (upstream.link, upstream.has_synced) = (Some(link), true);
         }
@@ -187,19 +200,19 @@ impl Engine {
 
     /// Ends the links to the server at an address.
     pub(crate) fn cut_links_to(&mut self, address: &Address) {
-        let is_there = |upstream: &Upstream| {
-            upstream.port == address.1 && upstream.host.eq_ignore_ascii_case(address.0.as_bytes())
-        };
-        let upstream = self.replication.upstream.iter().filter(|upstream| is_there(upstream));
-        upstream.filter_map(|upstream| upstream.link.as_ref()).for_each(|link| link.cut());
-        let followers = self.replication.followers.iter().filter(|follower| follower.address == *address);
-        followers.for_each(|follower| follower.link.cut());
+        let upstream =
+            self.replication.upstream.iter().filter(|upstream| is_same(&upstream.address(), address));
+        upstream.filter_map(|upstream| upstream.link.as_ref()).for_each(|link| link.0.cut());
+        let followers = self.replication.followers.iter();
+        followers
+            .filter(|follower| is_same(&follower.address, address))
+            .for_each(|follower| follower.link.cut());
     }
 
     /// Calls a server by another address.
     fn rename(&mut self, before: &Address, after: &Address) {
         if let Some(upstream) = &mut self.replication.upstream
-            && (&*upstream.host, upstream.port) == (before.0.as_bytes(), before.1)
+            && is_same(&upstream.address(), before)
         {
             (upstream.host, upstream.port) = (Bytes::copy_from_slice(after.0.as_bytes()), after.1);
         }
@@ -261,8 +274,30 @@ impl Engine {
     /// The units that have arrived, to be applied. If the primary has handed over or the link has
     /// ended, the role of this server changes, too.
     pub(crate) fn receive_units(&mut self) -> Vec<Sent> {
-        let link = self.replication.upstream.as_ref().and_then(|upstream| upstream.link.clone());
-        link.map_or_else(Vec::new, |link| link.receive())
+        self.link().map_or_else(Vec::new, |link| link.receive())
+    }
+
+    fn link(&self) -> Option<&Arc<Link>> {
+        Some(&self.replication.upstream.as_ref()?.link.as_ref()?.0)
+    }
+
+    /// How the link to the primary has ended, if it has. What was sent before is still to be
+    /// received.
+    pub(crate) fn link_end(&self) -> Option<LinkEnd> {
+        let link = self.link()?;
+        match () {
+            () if link.takes_over() => Some(LinkEnd::TakesOver),
+            () if link.is_cut() => Some(LinkEnd::Cut),
+            () => None,
+        }
+    }
+
+    /// Sets how late this server gets effects as a replica.
+    pub(crate) fn set_lag(&mut self, lag: Lag) {
+        self.replication.lag = lag;
+        if let Some(link) = self.link() {
+            link.set_lag(lag);
+        }
     }
 
     /// Sends on a unit that has been applied.
@@ -273,24 +308,24 @@ impl Engine {
 
     /// Does what follows from the state of the links: it drops the ended ones, takes over or hands
     /// over, and answers those who wait for acknowledgements.
-    pub(crate) fn look_at_links(self: &mut Box<Self>) {
+    pub(crate) fn look_at_links(self: &mut Box<Self>, end: Option<LinkEnd>) {
         self.obey();
         let before = self.replication.followers.len();
         self.replication.followers.retain(|follower| !follower.link.is_cut());
         if self.replication.followers.len() != before {
             self.update_outgoing();
         }
-        if let Some(upstream) = &mut self.replication.upstream
-            && let Some(link) = &upstream.link
-        {
-            if link.takes_over() {
+        match (end, &mut self.replication.upstream) {
+            (Some(LinkEnd::TakesOver), Some(_)) => {
                 self.execution(None, |engine| {
                     engine.become_primary();
                     Reply::NOTHING
                 });
-            } else if link.is_cut() {
+            }
+            (Some(LinkEnd::Cut), Some(upstream)) => {
                 (upstream.link, upstream.down_since) = (None, self.clock.now());
             }
+            _ => {}
         }
         if self.fails_over() {
             self.proceed_with_failover();
@@ -299,6 +334,7 @@ impl Engine {
         {
             self.tick();
         }
+        self.set_next_wake_up();
     }
 
     fn has_acknowledged(&self, count: usize, offset: u64) -> bool {
@@ -326,9 +362,10 @@ impl Engine {
         if self.is_alone() {
             return None;
         }
-        let upstream = self.replication.upstream.iter().filter_map(|upstream| upstream.link.as_ref());
+        let upstream = self.link().into_iter();
         let followers = self.replication.followers.iter().map(|follower| &follower.link);
-        let arrivals = upstream.chain(followers).filter_map(|link| link.next_arrival());
+        let now = self.clock.now();
+        let arrivals = upstream.chain(followers).filter_map(|link| Some(now + link.next_arrival()?));
         let failover = self.replication.failover.iter().filter_map(|failover| failover.deadline);
         arrivals.chain(failover).min()
     }

@@ -98,6 +98,10 @@ impl Engine {
     /// The emulator never evicts keys. With a policy other than `noeviction` there is no limit.
     pub(crate) fn lacks_memory(&mut self) -> bool {
         let limit = self.config.size(MAXMEMORY);
+        // A replica takes what its primary has (`replica-ignore-maxmemory`).
+        if self.replication.upstream.is_some() {
+            return false;
+        }
         if limit == 0 || self.config.text(MAXMEMORY_POLICY) != "noeviction" || self.memory().0 <= limit {
             return false;
         }

@@ -1,8 +1,6 @@
 //! What a replica gets when its link begins.
 
-use std::sync::Arc;
-
-use super::link::Link;
+use super::link::ReplicaEnd;
 use crate::keyspace::Keyspace;
 use crate::script::Libraries;
 
@@ -17,5 +15,5 @@ pub struct Copy {
     /// The offset up to which the copy has everything.
     pub offset: u64,
     /// The way of what comes after.
-    pub link: Arc<Link>,
+    pub link: ReplicaEnd,
 }

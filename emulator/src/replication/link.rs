@@ -9,6 +9,10 @@ use tokio::sync::Notify;
 use super::effect::Unit;
 use crate::clock::{Clock, Timestamp};
 
+/// A link ends when the replica has not taken more than this, in bytes of the stream. It is the
+/// default of `client-output-buffer-limit` for replicas.
+const WAITING_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// The way of effects from a primary to one replica. Both ends hold it, and each takes its lock
 /// only for a moment.
 ///
@@ -36,6 +40,28 @@ struct State {
     takes_over: bool,
 }
 
+/// The replica's end of a link. The link ends with it.
+#[derive(Debug)]
+pub struct ReplicaEnd(pub Arc<Link>);
+
+impl Drop for ReplicaEnd {
+    fn drop(&mut self) {
+        self.0.cut();
+    }
+}
+
+/// How late a replica gets effects, whatever its link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lag {
+    /// At once.
+    #[default]
+    None,
+    /// After this time on the primary's clock.
+    By(Duration),
+    /// Not at all.
+    Hold,
+}
+
 /// A unit on its way.
 #[derive(Clone, Debug)]
 pub struct Sent {
@@ -46,9 +72,9 @@ pub struct Sent {
     at: Timestamp,
 }
 
-/// How late effects arrive at a replica.
+/// How late effects arrive over one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delay {
+enum Delay {
     /// At once.
     None,
     /// After this time on the primary's clock.
@@ -78,6 +104,10 @@ impl Link {
         state.sent.push_back(Sent { unit, end, at });
         state.end = end;
         let waiting = state.sent.len();
+        let first = state.sent.front().map_or(end, |first| first.end);
+        if end - first > WAITING_BYTES_MAX {
+            (state.sent, state.is_cut) = (VecDeque::new(), true);
+        }
         drop(state);
         self.ends[1].notify_waiters();
         waiting
@@ -99,12 +129,13 @@ impl Link {
         state.sent.iter().find(is_late).map_or(state.end, |late| late.end - late.unit.stream_bytes())
     }
 
-    /// When the next unit arrives, if time decides that.
-    pub(crate) fn next_arrival(&self) -> Option<Timestamp> {
+    /// How long it takes until the next unit arrives, if time decides that.
+    pub(crate) fn next_arrival(&self) -> Option<Duration> {
         let now = self.clock.now();
         let state = self.state();
         let Delay::By(span) = state.delay else { return None };
-        state.sent.iter().map(|sent| sent.at + span).find(|&arrival| arrival > now)
+        let arrival = state.sent.iter().map(|sent| sent.at + span).find(|&arrival| arrival > now)?;
+        Some(arrival.since(now))
     }
 
     /// For how long the primary has heard nothing of the replica.
@@ -119,8 +150,13 @@ impl Link {
     }
 
     /// Changes the delay. What has arrived stays arrived.
-    pub(crate) fn set_delay(&self, delay: Delay) {
+    pub(crate) fn set_lag(&self, lag: Lag) {
         let now = self.clock.now();
+        let delay = match lag {
+            Lag::None => Delay::None,
+            Lag::By(span) => Delay::By(span),
+            Lag::Hold => Delay::From(self.acknowledged()),
+        };
         let mut state = self.state();
         state.delay = delay;
         state.silent_since = matches!(delay, Delay::From(_)).then_some(now);

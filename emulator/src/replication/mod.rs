@@ -13,7 +13,7 @@ mod role;
 
 pub use copy::Copy;
 pub use effect::{Effect, Unit};
-pub use link::{Delay, Link, Sent};
-pub use network::{Address, Network, Node, Order, Peer, Replica};
+pub use link::{Lag, Link, ReplicaEnd, Sent};
+pub use network::{Address, Network, Node, Order, Peer, Replica, is_same};
 pub use outgoing::Outgoing;
 pub use role::{Failover, Follower, Replication, Upstream};

@@ -62,12 +62,12 @@ pub enum Order {
 
 /// A server that others can follow.
 pub trait Peer: std::fmt::Debug + Send + Sync {
-    /// Takes a replica with this address and this wake-up, and returns a copy of the data. It
-    /// blocks until the server is free if `waits`, and asks at most so many primaries in a chain.
-    fn copy_for(&self, replica: Replica, hops: usize, waits: bool) -> Option<Copy>;
+    /// Takes a replica and returns a copy of the data, if the server is free. It asks at most so
+    /// many primaries in a chain for their data.
+    fn copy_for(&self, replica: Replica, hops: usize) -> Option<Copy>;
 
-    /// Begins the link to its primary, if that is missing. Blocks until the server is free.
-    fn look_at_link(&self);
+    /// Begins the link to its primary, if that is missing. Returns whether the server was free.
+    fn look_at_link(&self) -> bool;
 
     /// Takes a replica when the server is free.
     fn copy_when_free(
@@ -190,7 +190,8 @@ impl Network {
     pub(crate) fn settle(&self) {
         if self.is_stirred.swap(false, Ordering::Relaxed) {
             let peers: Vec<_> = self.state().members.iter().map(|member| member.peer.clone()).collect();
-            peers.iter().filter_map(Weak::upgrade).for_each(|peer| peer.look_at_link());
+            let busy = peers.iter().filter_map(Weak::upgrade).filter(|peer| !peer.look_at_link()).count();
+            self.is_stirred.fetch_or(busy > 0, Ordering::Relaxed);
         }
     }
 
@@ -206,7 +207,7 @@ impl Network {
 }
 
 /// Whether two addresses are the same: names of this machine are equal.
-fn is_same((host, port): &Address, (other_host, other_port): &Address) -> bool {
+pub fn is_same((host, port): &Address, (other_host, other_port): &Address) -> bool {
     let is_local = |host: &str| matches!(host, "127.0.0.1" | "localhost" | "::1");
     port == other_port && (host.eq_ignore_ascii_case(other_host) || is_local(host) && is_local(other_host))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::link::Link;
+use super::link::{Lag, Link, ReplicaEnd};
 use super::network::{Address, Network, Node};
 use crate::clock::Timestamp;
 
@@ -25,6 +25,8 @@ pub struct Replication {
     pub previous: Option<(String, u64)>,
     /// The running `FAILOVER`.
     pub failover: Option<Failover>,
+    /// How late it gets effects as a replica.
+    pub lag: Lag,
     /// The servers that it reaches, and its index among them.
     pub place: Option<(Network, Node)>,
 }
@@ -37,7 +39,7 @@ pub struct Upstream {
     /// The port.
     pub port: u16,
     /// The link. `None` while there is no connection.
-    pub link: Option<Arc<Link>>,
+    pub link: Option<ReplicaEnd>,
     /// Since when there has been no connection.
     pub down_since: Timestamp,
     /// Whether it has ever had data from this primary.
@@ -62,6 +64,13 @@ pub struct Failover {
     pub deadline: Option<Timestamp>,
     /// Whether the target takes over at the deadline.
     pub is_forced: bool,
+}
+
+impl Upstream {
+    /// Its address.
+    pub(crate) fn address(&self) -> Address {
+        (String::from_utf8_lossy(&self.host).into_owned(), self.port)
+    }
 }
 
 impl Replication {

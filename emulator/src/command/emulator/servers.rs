@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{Argv, Ctx, Outcome, is_word};
 use super::words::{MILLIS_MAX, number, unknown};
 use crate::error::Error;
-use crate::replication::{Address, Delay, Network, Node, Order};
+use crate::replication::{Address, Lag, Network, Node, Order};
 use crate::reply::Reply;
 
 /// `EMULATOR FAILOVER [TO host port] [WRITABLE]`
@@ -40,9 +40,11 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             "ERR no such replica can take over. Replicas of this server: {known}"
         )));
     };
-    for follower in &followers {
+    let nodes =
+        followers.iter().map(|follower| server_at(&network, follower)).collect::<Result<Vec<_>, _>>()?;
+    for (follower, node) in followers.iter().zip(nodes) {
         let order = if follower == target { Order::TakeOver } else { Order::Follow(target.clone()) };
-        network.give(server_at(&network, follower)?, order);
+        network.give(node, order);
     }
     // They get nothing more, even if they do what they are told later.
     ctx.engine.drop_followers();
@@ -75,17 +77,15 @@ pub(super) fn heal(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `EMULATOR LAG <milliseconds | HOLD | NONE>`: how late this replica gets what its primary writes
 pub(super) fn lag(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let upstream = ctx.engine.replication.upstream.as_ref();
-    let link = upstream.and_then(|upstream| upstream.link.as_ref());
-    let link = link.ok_or(Error::from_static(
-        "ERR only a replica with a link to its primary can lag: ROLE shows what this server is",
-    ))?;
-    link.set_delay(match argv[2] {
-        word if is_word(word, "none") => Delay::None,
-        word if is_word(word, "hold") => Delay::From(link.acknowledged()),
+    if ctx.engine.replication.upstream.is_none() {
+        return Err(Error::from_static("ERR only a replica can lag: ROLE shows what this server is"));
+    }
+    ctx.engine.set_lag(match argv[2] {
+        word if is_word(word, "none") => Lag::None,
+        word if is_word(word, "hold") => Lag::Hold,
         millis => {
             let millis = number(millis, 0..=MILLIS_MAX, "EMULATOR LAG: milliseconds, unless HOLD or NONE,")?;
-            Delay::By(Duration::from_millis(millis.unsigned_abs()))
+            Lag::By(Duration::from_millis(millis.unsigned_abs()))
         }
     });
     Ok(Reply::OK)

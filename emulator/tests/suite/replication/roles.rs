@@ -179,6 +179,94 @@ fn what_a_test_puts_into_a_primary_is_on_its_replicas() {
 }
 
 #[test]
+fn a_lag_outlives_its_link() {
+    let (_, primary, [replica]) = group();
+    assert_eq!(run(&replica, "EMULATOR LAG HOLD"), "OK");
+    assert_eq!(run(&primary, "EMULATOR PARTITION localhost 6380"), "OK");
+    assert!(run(&replica, "INFO replication").contains("master_link_status:down"));
+    assert_eq!(run(&primary, "SET before 1"), "OK");
+    assert_eq!(run(&primary, "EMULATOR HEAL"), "OK");
+    assert_eq!(run(&replica, "GET before"), "\"1\"", "the copy has it");
+    assert_eq!(run(&primary, "SET after 1"), "OK");
+    assert_eq!(run(&replica, "GET after"), "(nil)");
+}
+
+#[test]
+fn a_failover_from_outside_ends_a_planned_one() {
+    let (_, primary, [replica]) = group();
+    assert_eq!(run(&replica, "EMULATOR LAG HOLD"), "OK");
+    assert_eq!(run(&primary, "SET k v"), "OK");
+    assert_eq!(run(&primary, "FAILOVER"), "OK");
+    let mut held_back = Emulated::open(&primary);
+    assert_eq!(ask(&mut held_back, "SET k w"), "(nothing)");
+    assert_eq!(run(&primary, "EMULATOR FAILOVER"), "OK");
+    assert!(run(&primary, "INFO replication").contains("master_failover_state:no-failover"));
+    assert_eq!(run(&primary, "REPLICAOF NO ONE"), "OK");
+}
+
+#[test]
+fn a_replica_that_is_dropped_is_no_replica_any_more() {
+    let primary = Emulator::new();
+    drop(primary.replica());
+    assert!(run(&primary, "INFO replication").contains("connected_slaves:0"));
+    assert_eq!(run(&primary, "WAIT 0 0"), "(integer) 0");
+}
+
+#[test]
+fn memory_is_the_concern_of_the_primary() {
+    let (_, primary, [replica]) = group();
+    assert_eq!(run(&replica, "CONFIG SET maxmemory 1"), "OK");
+    assert!(run(&replica, "SET k v").contains("READONLY"));
+    assert_eq!(run(&primary, "SET k v"), "OK");
+    assert_eq!(run(&replica, "GET k"), "\"v\"");
+}
+
+/// A client of a replica that nobody else uses is woken when the lag is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_message_wakes_its_subscriber() -> redis::RedisResult<()> {
+    use tokio_stream::StreamExt as _;
+
+    let primary = Emulator::new();
+    let replica = primary.replica();
+    replica.allow_control();
+    assert_eq!(run(&replica, "EMULATOR LAG 50"), "OK");
+    let server = replica.listen("127.0.0.1:0").await?;
+    let mut subscriber = redis::Client::open(server.url())?.get_async_pubsub().await?;
+    subscriber.subscribe("c").await?;
+    assert_eq!(run(&primary, "PUBLISH c late"), "(integer) 0");
+    let message = subscriber.into_on_message().next().await.expect("the connection is open");
+    assert_eq!(message.get_payload::<String>()?, "late");
+    Ok(())
+}
+
+/// A primary that runs a script for long keeps no time of a replica that wants to follow it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_primary_that_is_busy_does_not_stop_a_replica() -> redis::RedisResult<()> {
+    let primary = Emulator::new();
+    primary.start_with("busy-reply-threshold", "1").expect("it is a parameter");
+    let replica = primary.replica();
+    let (busy, server) = (primary.listen("127.0.0.1:0").await?, replica.listen("127.0.0.1:0").await?);
+    let connect = |url: String| async { redis::Client::open(url)?.get_multiplexed_async_connection().await };
+    let mut other = connect(server.url()).await?;
+    let mut script = connect(busy.url()).await?;
+    let mut killer = connect(busy.url()).await?;
+    let endless = tokio::spawn(async move {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query_async::<redis::Value>(&mut script).await
+    });
+    while redis::cmd("PING").query_async::<String>(&mut killer).await.is_ok() {}
+    () = redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async(&mut other).await?;
+    let port = busy.addr().port();
+    () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query_async(&mut other).await?;
+    () = redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async(&mut other).await?;
+    let waited: Option<Vec<String>> =
+        redis::cmd("BLPOP").arg("none").arg(0.01).query_async(&mut other).await?;
+    assert_eq!(waited, None);
+    () = redis::cmd("SCRIPT").arg("KILL").query_async(&mut killer).await?;
+    assert!(endless.await.expect("the task ends").is_err());
+    Ok(())
+}
+
+#[test]
 fn wrong_requests_are_told_what_is_right() {
     let alone = Emulator::new();
     alone.allow_control();
@@ -186,7 +274,7 @@ fn wrong_requests_are_told_what_is_right() {
     for (server, command, told) in [
         (&alone, "EMULATOR FAILOVER", "this server is alone"),
         (&alone, "EMULATOR HEAL", "--replicas"),
-        (&alone, "EMULATOR LAG 1", "only a replica"),
+        (&alone, "EMULATOR LAG 1", "only a replica can lag"),
         (&replica, "EMULATOR FAILOVER", "send EMULATOR FAILOVER to the primary"),
         (&replica, "EMULATOR LAG soon", "not 'soon'"),
         (&primary, "EMULATOR FAILOVER TO 127.0.0.1 1", "Replicas of this server: 127.0.0.1:6380"),
