@@ -64,10 +64,10 @@ fn code_that_yields_for_ever_only_later_ends_an_execution_early() {
     let is_later = Arc::new(AtomicBool::new(false));
     let seen = is_later.clone();
     let scenario = Scenario::new("later").actors(3, move |client| {
-        let is_endless = client.name() == "A" && seen.load(Ordering::Relaxed);
+        let seen = seen.clone();
         async move {
             redis::cmd("INCR").arg("n").exec_async(&mut client.connection()).await?;
-            while is_endless {
+            while client.name() == "A" && seen.load(Ordering::Relaxed) {
                 tokio::task::yield_now().await;
             }
             Ok(())
