@@ -77,9 +77,8 @@ impl RealGroup {
         String::from_utf8_lossy(&reply).into_owned()
     }
 
-    /// Waits until all replicas have the data of the primary.
-    fn link(&self) {
-        let replicas = NAMES.len() - 1;
+    /// Waits until so many replicas have the data of the primary.
+    fn link(&self, replicas: usize) {
         let is_acknowledged = || {
             let mut peer = Real::over(self.servers[0].connect());
             peer.call(&["PUBLISH", "link", ""]);
@@ -106,8 +105,9 @@ impl Servers for RealGroup {
         }
         for nth in 1..NAMES.len() {
             self.call(nth, &["REPLICAOF", "127.0.0.1", &primary]);
+            // One after the other, because the primary lists them in the order of their links.
+            self.link(nth);
         }
-        self.link();
     }
 
     fn advance(&mut self, span: Duration) {
