@@ -235,6 +235,8 @@ mod tests {
         assert_eq!(config.invariant_codes, [0, 1]);
         assert_eq!(config.probe_code, PROBES + 1);
         assert_eq!(timers.config(&plain, Vec::new()).probe_code, PROBES);
+        let other = plain.probe(1, |_| async { Ok(false) });
+        assert_eq!(timers.config(&other, Vec::new()).probe_code, PROBES + 2);
     }
 
     #[test]

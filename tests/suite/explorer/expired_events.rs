@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use harness::execution::Runner;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp, Success};
+use harness::sim::Recording;
 use harness::trace::Reached;
-use harness::{ActorError, Client, Faults, Scenario, exhaustive};
+use harness::{ActorError, Client, Faults, Scenario, exhaustive, replay};
 use locks::Subscribe as _;
 use redis::cmd;
 use tokio::time::timeout;
@@ -83,6 +85,22 @@ fn the_event_comes_at_the_end_of_the_key() {
         if late < Duration::from_millis(100) { Ok(()) } else { Err(format!("{late:?} too late").into()) }
     });
     exhaustive(&scenario).unwrap();
+}
+
+/// The client gets the event also if the schedule has ended.
+#[test]
+fn the_event_comes_after_the_end_of_a_schedule() {
+    let scenario = publishing("K$gx").actors(1, |client| async move {
+        let mut link = client.connection();
+        let mut events = link.subscribe("__keyspace@0__:lock").await?;
+        cmd("SET").arg("lock").arg(1).arg("PX").arg(10).exec_async(&mut link).await?;
+        while events.message().await? != b"expired" {}
+        Ok(())
+    });
+    for schedule in ["", "A", "A\nA"] {
+        let history = replay(&mut Runner::new(), &scenario, &schedule.parse().unwrap(), Recording::Lean);
+        assert_eq!(history.failure(), None, "{schedule:?}");
+    }
 }
 
 /// Redis says that a key has ended when it removes it, which may be much later. A stall shows that:
