@@ -10,7 +10,7 @@ use harness::execution::Runner;
 use harness::explore::Problem;
 use harness::oracle::{ExclusiveFact, NoLeak, Oracle, Success, Violation};
 use harness::trace::{History, Reached};
-use harness::{Faults, Limits, SavedSchedule, Scenario, exhaustive, replay_saved, sample};
+use harness::{Faults, Limits, Record, SavedSchedule, Scenario, exhaustive, replay_saved, sample};
 
 use crate::explorer::executions::echo;
 
@@ -239,6 +239,63 @@ fn code_that_yields_for_ever_is_a_report() {
     });
     let report = expect_endless(&yielding);
     assert!(report.contains("in one step, it was polled 100000 times"), "{report}");
+}
+
+/// Each of the three steps has its own limit. In the first one, the client also starts.
+#[test]
+fn polls_are_counted_in_each_step() {
+    let yields = |times| {
+        let limits = Limits { polls: 100, ..Limits::default() };
+        Scenario::new("yields").limits(limits).always(Success).actors(1, move |client| async move {
+            let mut link = client.connection();
+            for _ in 0..3 {
+                () = echo("hello").query_async(&mut link).await?;
+                for _ in 0..times {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Ok(())
+        })
+    };
+    exhaustive(&yields(98)).unwrap();
+    exhaustive(&yields(99)).unwrap_err();
+}
+
+/// A client may give up when its lease has ended, and not before.
+#[test]
+fn a_client_may_give_up_at_the_end_of_its_lease() {
+    let holds_for = |ms| {
+        let lease = Duration::from_millis(10);
+        let scenario = Scenario::new("holds").always(ExclusiveFact::of("cs")).lease(lease);
+        let scenario = scenario.actors(1, move |client| async move {
+            () = echo("taken").query_async(&mut client.connection()).await?;
+            client.hold("cs").during(tokio::time::sleep(Duration::from_millis(ms))).await;
+            Err("the work took too long".into())
+        });
+        exhaustive(&scenario).map_err(|report| report.to_string())
+    };
+    holds_for(10).unwrap();
+    let report = holds_for(9).unwrap_err();
+    assert!(report.contains("A failed: the work took too long"), "{report}");
+}
+
+/// So it may when another client has ended its grant.
+#[test]
+fn a_client_may_give_up_if_its_grant_was_ended() {
+    let scenario = Scenario::new("ended").always(ExclusiveFact::of("cs"));
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        () = redis::cmd("SET").arg("lock").arg(1).query_async(&mut link).await?;
+        let _guard = client.hold("cs").record(Record::Key("lock".into())).enter();
+        match redis::cmd("EXISTS").arg("lock").query_async(&mut link).await? {
+            1 => Ok(()),
+            _ => Err("the lock is gone".into()),
+        }
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        Ok(redis::cmd("DEL").arg("lock").query_async::<()>(&mut client.connection()).await?)
+    });
+    exhaustive(&scenario).unwrap();
 }
 
 #[test]

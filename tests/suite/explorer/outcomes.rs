@@ -6,16 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use harness::actor::ACTORS_MAX;
 use harness::execution::{Learning, Runner};
 use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Progress, Rate, Recovers,
-    Unbroken,
+    Success, Unbroken,
 };
 use harness::schedule::Step;
 use harness::sim::Recording;
 use harness::trace::{EventKind, History};
-use harness::{Faults, Scenario, Schedule, replay};
+use harness::{Faults, Scenario, Schedule, exhaustive, replay};
 use redis::Commands as _;
 
 use super::traces::commands::{of, sends};
@@ -362,6 +363,22 @@ fn connections_are_in_the_footprint() {
     for &(programs, faults) in programs {
         compare_outcomes(&program(programs, faults)).unwrap();
     }
+}
+
+/// The number of a connection does not depend on what other clients do.
+#[test]
+fn connections_have_numbers_of_their_own() {
+    let scenario = Scenario::new("numbers").always(Success).actors(3, |client| async move {
+        let mut numbers = Vec::new();
+        for _ in 0..3 {
+            let id = redis::cmd("CLIENT").arg("ID").to_owned();
+            numbers.push(id.query_async::<usize>(&mut client.connection()).await?);
+        }
+        let first = 1 + ["A", "B", "C"].iter().position(|name| *name == client.name()).unwrap();
+        assert_eq!(numbers, [first, first + ACTORS_MAX, first + 2 * ACTORS_MAX]);
+        Ok(())
+    });
+    exhaustive(&scenario).unwrap();
 }
 
 /// Connections conflict with nothing if nobody looks at them.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use harness::actor::ACTORS_MAX;
 use harness::execution::Runner;
 use harness::explore::Problem;
 use harness::oracle::{NoLeak, Oracle, Violation};
@@ -210,25 +211,33 @@ fn nothing_is_judged_before_all_have_started() {
 }
 
 /// A lock that knows its owner by name would take a probe with a client's name for that client.
+/// There are as many actors as there can be.
 #[test]
 fn fresh_clients_have_names_of_their_own() {
     let names: Arc<Mutex<BTreeSet<String>>> = Arc::default();
-    let [actors, finals, probes] = [(); 3].map(|()| names.clone());
-    let note = |names: &Mutex<BTreeSet<String>>, client: &Client| names.lock().unwrap().insert(client.name());
-    let scenario = Scenario::new("names").actors(2, move |client| {
-        note(&actors, &client);
-        async { Ok(()) }
-    });
-    let scenario = scenario.finally("nothing", move |client, _| {
-        note(&finals, &client);
-        async { Ok(()) }
-    });
-    let scenario = scenario.probe(2, move |client| {
-        note(&probes, &client);
-        async { Ok(true) }
-    });
+    let noted = names.clone();
+    let note = move |client: Client| {
+        let names = noted.clone();
+        async move {
+            parts(&client).await?;
+            names.lock().unwrap().insert(client.name());
+            Ok(true)
+        }
+    };
+    let judges = || {
+        let note = note.clone();
+        move |client, _| {
+            let noted = note(client);
+            async { noted.await.map(|_| ()) }
+        }
+    };
+    let scenario = Scenario::new("names")
+        .actors(ACTORS_MAX, |_| async { Ok(()) })
+        .finally("one", judges())
+        .finally("other", judges())
+        .probe(2, note.clone());
     exhaustive(&scenario).unwrap();
-    let expected = ["A", "B", "finally1", "probe1", "probe2"].map(String::from);
+    let expected = ["finally1", "finally2", "probe1", "probe2"].map(String::from);
     assert_eq!(*names.lock().unwrap(), BTreeSet::from(expected));
 }
 
