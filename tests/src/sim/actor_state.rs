@@ -134,3 +134,45 @@ impl ActorState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clock and the counts are not those of the process. The leases and the errors are.
+    #[test]
+    fn a_new_process_of_a_client() {
+        let used = ActorState {
+            life: Life::Crashed,
+            is_service: true,
+            got_fault_error: true,
+            lost_lease: true,
+            lease_end: Some(Duration::ZERO),
+            skew_ms: 1,
+            drift_ppm: 2,
+            connections: 3,
+            latest_turn: 4,
+            last_run: 5,
+            decided: Some(Timestamp::from_millis(6)),
+            spawned: 7,
+            gives_up: vec![8],
+            readings_inside: vec![9],
+            stage: 10,
+            ..ActorState::new(Actor(0))
+        };
+        let mut new = used.clone();
+        new.respawn(Duration::ZERO);
+        let clock = |state: &ActorState| (state.is_service, state.skew_ms, state.drift_ppm);
+        let counts =
+            |state: &ActorState| (state.connections, state.latest_turn, state.last_run, state.spawned);
+        let known =
+            |state: &ActorState| (state.decided, state.gives_up.clone(), state.readings_inside.clone());
+        assert_eq!(clock(&new), clock(&used));
+        assert_eq!(counts(&new), counts(&used));
+        assert_eq!(known(&new), known(&used));
+        assert_eq!(new.stage, 11);
+        assert_ne!(new.local_state, used.local_state);
+        assert_eq!((new.life, new.got_fault_error), (Life::Unstarted, false));
+        assert_eq!((new.lost_lease, new.lease_end), (false, None));
+    }
+}
