@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use expect_test::expect;
+use harness::execution::Runner;
 use harness::oracle::{ExclusiveFact, Oracle, OwnerSafe, Violation};
+use harness::sim::Recording;
 use harness::trace::{EventKind, History};
-use harness::{Faults, Scenario, exhaustive};
+use harness::{Faults, Scenario, exhaustive, replay};
 use locks::Record;
 
 use super::oracles::{SOUND, expect_violation, send};
@@ -269,4 +272,42 @@ fn ends(history: &History) -> Vec<(usize, Duration)> {
         _ => None,
     });
     enters.collect()
+}
+
+/// Texts say whether the server keeps a grant when its lease ends, and when it lapses there. Only a
+/// full history has that.
+#[test]
+fn a_grant_lapses_before_its_lease_ends_or_after_it() {
+    let ends = |record_ms: &'static str, recording| {
+        let scenario = Scenario::new("ends").lease(Duration::from_millis(10));
+        let scenario = scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            send::<()>(&mut link, &["SET", "lock", "A", "PX", record_ms]).await?;
+            let _guard = client.hold("cs").record(Record::Key("lock".into())).enter();
+            for _ in 0..9 {
+                tokio::time::sleep(Duration::from_millis(4)).await;
+                send::<()>(&mut link, &["PING"]).await?;
+            }
+            Ok(())
+        });
+        let history = replay(&mut Runner::new(), &scenario, &"A".parse().unwrap(), recording);
+        let ends = history.events.iter().filter_map(|event| match event.kind {
+            EventKind::Overrun { is_kept: true, .. } => Some(format!("overrun at {:?}, is kept", event.at)),
+            EventKind::Overrun { .. } => Some(format!("overrun at {:?}", event.at)),
+            EventKind::Lapsed { .. } => Some(format!("lapse at {:?}", event.at)),
+            _ => None,
+        });
+        ends.collect::<Vec<_>>().join("; ")
+    };
+    let lines = ["6", "12", "13", "30"].map(|record_ms| {
+        let [full, lean] = [Recording::Full, Recording::Lean].map(|recording| ends(record_ms, recording));
+        format!("{record_ms} ms: {full}. Lean: {lean}\n")
+    });
+    expect![[r#"
+        6 ms: lapse at 8ms; overrun at 12ms. Lean: overrun at 12ms
+        12 ms: overrun at 12ms. Lean: overrun at 12ms
+        13 ms: overrun at 12ms. Lean: overrun at 12ms
+        30 ms: overrun at 12ms, is kept; lapse at 32ms. Lean: overrun at 12ms
+    "#]]
+    .assert_eq(&lines.concat());
 }
