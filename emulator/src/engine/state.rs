@@ -133,6 +133,8 @@ pub struct Waiting {
     pub(super) deadlines: BTreeSet<(Timestamp, Slot)>,
     /// The clients that only wait until others have blocked.
     pub(super) observers: Vec<Slot>,
+    /// The clients that wait for acknowledgements of replicas.
+    pub(super) for_replicas: Vec<Slot>,
 }
 
 /// A blocked command.

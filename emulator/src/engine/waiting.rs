@@ -18,6 +18,9 @@ impl Waiting {
         if let Until::OthersBlock { .. } = blocked.until {
             self.observers.push(slot);
         }
+        if let Until::Acknowledged { .. } = blocked.until {
+            self.for_replicas.push(slot);
+        }
         self.deadlines.extend(blocked.deadline.map(|deadline| (deadline, slot)));
         self.blocked.insert(slot, blocked);
     }
@@ -36,6 +39,7 @@ impl Waiting {
             }
         }
         self.observers.retain(|observer| *observer != slot);
+        self.for_replicas.retain(|waiting| *waiting != slot);
         if let Some(deadline) = blocked.deadline {
             self.deadlines.remove(&(deadline, slot));
         }
@@ -83,8 +87,8 @@ impl Waiting {
 
     /// The clients that wait for acknowledgements: for how many, and of which offset.
     pub fn for_replicas(&self) -> Vec<(Slot, usize, u64)> {
-        let wanted = self.blocked.iter().filter_map(|(&slot, blocked)| match blocked.until {
-            Until::Acknowledged { replicas, offset } => Some((slot, replicas, offset)),
+        let wanted = self.for_replicas.iter().filter_map(|slot| match self.blocked.get(slot)?.until {
+            Until::Acknowledged { replicas, offset } => Some((*slot, replicas, offset)),
             _ => None,
         });
         wanted.collect()
