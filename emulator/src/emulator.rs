@@ -221,8 +221,8 @@ impl Emulator {
     /// the role that it had at first.
     pub fn reset(&self, clock: Clock) {
         let mut engine = self.shared.engine();
-        engine.reset_all();
         engine.reset(clock);
+        engine.reset_network();
         engine.clients.count_anew();
     }
 

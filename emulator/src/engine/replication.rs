@@ -71,7 +71,7 @@ impl Engine {
 
     /// Follows a primary from now on. The data stays until that of the primary comes.
     pub(crate) fn follow(self: &mut Box<Self>, host: Bytes, port: u16) {
-        self.leave_primary();
+        // A link to another primary ends with it.
         self.replication.upstream =
             Some(Upstream { host, port, link: None, down_since: self.now(), has_synced: false });
         self.keyspace.due_keys = DueKeys::Hidden;
@@ -89,7 +89,7 @@ impl Engine {
             return;
         }
         let history = self.history();
-        self.leave_primary();
+        self.replication.upstream = None;
         self.replication.previous = Some((history, self.replication.offset + 1));
         self.replication.inherited = None;
         self.replication.promotions += 1;
@@ -99,11 +99,6 @@ impl Engine {
         self.concern_all();
         self.set_next_wake_up();
         self.note_change();
-    }
-
-    fn leave_primary(&mut self) {
-        // The link ends with it.
-        self.replication.upstream = None;
     }
 
     /// Lets all replicas get a copy of the data, after a change that no command has made.
@@ -220,12 +215,12 @@ impl Engine {
         known.for_each(|follower| follower.address = after.clone());
     }
 
-    /// Empties all servers of the network, if this server has one, and gives each the role that it
-    /// had at first.
-    pub(crate) fn reset_all(self: &mut Box<Self>) {
+    /// Gives this server, which is empty, the role that it had at first. Tells the others of its
+    /// network, if it has one, to become empty and do the same.
+    pub(crate) fn reset_network(self: &mut Box<Self>) {
         if let Some((network, node)) = &self.replication.place {
             let primary = network.reset(*node);
-            self.reset_with_role(primary);
+            self.restore_role(primary);
         }
     }
 
@@ -238,12 +233,11 @@ impl Engine {
         self.reset(clock);
     }
 
-    fn reset_with_role(self: &mut Box<Self>, primary: Option<Address>) {
+    fn restore_role(self: &mut Box<Self>, primary: Option<Address>) {
         self.become_primary();
         self.drop_followers();
         self.replication = Replication { place: self.replication.place.take(), ..Replication::default() };
         self.update_outgoing();
-        self.reset_to_start();
         if let Some((host, port)) = primary {
             self.follow(host.into(), port);
         }
@@ -264,7 +258,10 @@ impl Engine {
                         engine.kill_all();
                     }
                     Order::Rename(before, after) => engine.rename(&before, &after),
-                    Order::Reset(primary) => engine.reset_with_role(primary),
+                    Order::Reset(primary) => {
+                        engine.reset_to_start();
+                        engine.restore_role(primary);
+                    }
                 }
                 Reply::NOTHING
             });

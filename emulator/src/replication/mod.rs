@@ -1,8 +1,9 @@
 //! Replication: what a server sends to its replicas, and the part of each server in it.
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/replication/>
 //!
-//! A primary sends the effects of its commands, not the commands. The module knows no keyspace and
-//! no client: `engine/replication.rs` collects effects, and `command/replicate.rs` applies them.
+//! A primary sends the effects of its commands, not the commands. The module knows no client and
+//! runs nothing: `engine/effects.rs` collects effects, `command/replicate.rs` applies them, and
+//! `engine/replication.rs` changes the role of a server.
 
 mod effect;
 mod outgoing;

@@ -251,7 +251,7 @@ fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `EMULATOR RESET`
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     ctx.engine.reset_to_start();
-    ctx.engine.reset_all();
+    ctx.engine.reset_network();
     Ok(Reply::OK)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (network, _) = place(ctx)?;
     let replication = &ctx.engine.replication;
     if let Some(upstream) = &replication.upstream {
-        let primary = shown(&(String::from_utf8_lossy(&upstream.host).into_owned(), upstream.port));
+        let primary = shown(&upstream.address());
         return Err(Error::new(format!(
             "ERR this server is a replica of {primary}: send EMULATOR FAILOVER to the primary"
         )));
@@ -94,7 +94,7 @@ pub(super) fn lag(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// The servers that this one reaches.
 fn place(ctx: &Ctx<'_>) -> Result<(Network, Node), Error> {
     ctx.engine.replication.place.clone().ok_or(Error::from_static(
-        "ERR this server is alone: start it with replicas (lockstep serve --replicas 1, Emulator::replicated)",
+        "ERR this server is alone: start it with replicas (lockstep serve --replicas 1, Emulator::replica)",
     ))
 }
 

@@ -64,8 +64,8 @@ fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                 rest
             }
             [host, port, rest @ ..] if is_word(option, "to") && target.is_none() => {
-                let port = i64::from(port_number(port, "ERR value is not an integer or out of range")?);
-                target = Some((String::from_utf8_lossy(host).into_owned(), port as u16));
+                let port = port_number(port, "ERR value is not an integer or out of range")?;
+                target = Some((String::from_utf8_lossy(host).into_owned(), port));
                 rest
             }
             _ if is_word(option, "force") && !is_forced => {
