@@ -188,7 +188,7 @@ impl Replica {
             match self.decoder.decode(&mut self.received).expect("a stream is made of requests") {
                 Some(argv) if argv[0] == MARKING[0].as_bytes() => return stream,
                 // The server looks whether the link lives.
-                Some(argv) if argv[0] == "PING" => {}
+                Some(argv) if argv[0].eq_ignore_ascii_case(b"ping") => {}
                 Some(argv) => stream.push(argv.into_iter().map(Vec::from).collect()),
                 None => {
                     acks += 1;
