@@ -10,6 +10,7 @@ use tokio::net::ToSocketAddrs;
 
 use crate::background::Background;
 use crate::clock::Clock;
+use crate::command;
 use crate::connection::Connection;
 use crate::direct::DirectConnection;
 use crate::engine::{DATABASES, Engine, Snapshot};
@@ -261,6 +262,16 @@ impl Emulator {
     /// [`restore`]: Emulator::restore
     pub fn restore_data(&self, snapshot: &Snapshot) {
         self.shared.engine().restore_data(snapshot);
+    }
+
+    /// Becomes a server that has followed another one and takes over, whatever it was before.
+    ///
+    /// It has the data and the functions of the snapshot, and then the [effects](Emulator::effects)
+    /// that have arrived, but no scripts. So a test decides itself what a copy of a server lacks,
+    /// where a [replica](Emulator::replica) has what its link lets through. Like
+    /// [`restore_data`](Emulator::restore_data), this is an execution.
+    pub fn take_over(&self, snapshot: &Snapshot, arrived: &[Arc<Unit>]) {
+        command::take_over(&mut self.shared.engine(), snapshot, arrived);
     }
 
     /// Closes the connections of all subscribed, tracking or blocked clients, as a server does that

@@ -1,10 +1,12 @@
 //! Applies on a replica what its primary sends.
 
+use std::sync::Arc;
+
 use super::argv::borrow;
 use super::run::run;
 use super::{Reply, TABLE};
 use crate::client::{CallContext, Client};
-use crate::engine::Engine;
+use crate::engine::{Engine, Snapshot};
 use crate::keyspace::DueKeys;
 use crate::replication::Unit;
 
@@ -26,11 +28,25 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
     engine.look_at_links(end);
 }
 
+/// Becomes a server that has followed another one and takes over, as one execution. It has what the
+/// snapshot has, but for scripts, and then the effects.
+pub(crate) fn take_over(engine: &mut Box<Engine>, snapshot: &Snapshot, units: &[Arc<Unit>]) {
+    engine.execution(None, |engine| {
+        // A replica removes no key by itself.
+        engine.keyspace.due_keys = DueKeys::Alive;
+        engine.load(snapshot);
+        engine.flush_scripts();
+        units.iter().for_each(|unit| apply(engine, unit));
+        engine.keyspace.due_keys = DueKeys::Removed;
+        Reply::NOTHING
+    });
+}
+
 /// Runs the effects of one unit.
 fn apply(engine: &mut Box<Engine>, unit: &Unit) {
     let mut client = Box::new(Client::nobody());
     client.context = CallContext::WithoutWaiting;
-    engine.keyspace.due_keys = DueKeys::Alive;
+    let due_keys = std::mem::replace(&mut engine.keyspace.due_keys, DueKeys::Alive);
     for effect in unit.effects() {
         let argv = borrow(&effect.argv);
         client.db = effect.db;
@@ -38,5 +54,5 @@ fn apply(engine: &mut Box<Engine>, unit: &Unit) {
             run(&TABLE, engine, &mut client, row, &argv);
         }
     }
-    engine.keyspace.due_keys = DueKeys::Hidden;
+    engine.keyspace.due_keys = due_keys;
 }

@@ -169,6 +169,13 @@ impl DirectConnection {
         footprint
     }
 
+    /// Whether the connection is as it was when it opened, so that a new one is like it.
+    #[doc(hidden)]
+    pub fn is_as_new(&self) -> bool {
+        let mut engine = self.shared.engine();
+        engine.client(self.slot).has_no_state() && !engine.watches.is_watching(self.slot)
+    }
+
     /// Whether [`Emulator::hang_up`](crate::Emulator::hang_up) has closed the connection.
     pub fn is_hung_up(&self) -> bool {
         self.client(|client| client.is_hung_up)

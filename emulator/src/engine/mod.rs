@@ -29,7 +29,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fault::Faults;
-use crate::footprint::Footprint;
+use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
 use crate::reply::Reply;
 use crate::script::{Known, Libraries, ScriptBudget};
@@ -144,15 +144,25 @@ impl Engine {
     /// Restores the data of a snapshot, as one execution.
     pub fn restore_data(self: &mut Box<Self>, snapshot: &Snapshot) {
         self.execution(None, |engine| {
-            engine.keyspace.replace(&snapshot.keyspace);
-            for db in 0..engine.keyspace.databases() {
-                let awaited = engine.waiting.keys(db).cloned().map(|key| (db, key));
-                engine.keyspace.events.appeared.extend(awaited);
-            }
-            engine.watches.notice_all();
-            engine.copy_anew();
+            engine.load_data(snapshot);
             Reply::NOTHING
         });
+    }
+
+    /// Replaces the data and the functions by those of a snapshot.
+    pub(crate) fn load(&mut self, snapshot: &Snapshot) {
+        self.load_data(snapshot);
+        self.functions(Access::Write).set_libraries(&snapshot.libraries);
+    }
+
+    fn load_data(&mut self, snapshot: &Snapshot) {
+        self.keyspace.replace(&snapshot.keyspace);
+        for db in 0..self.keyspace.databases() {
+            let awaited = self.waiting.keys(db).cloned().map(|key| (db, key));
+            self.keyspace.events.appeared.extend(awaited);
+        }
+        self.watches.notice_all();
+        self.copy_anew();
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -30,6 +30,11 @@ impl Watches {
         self.watched.is_empty() && self.dirty.is_empty()
     }
 
+    /// Whether a client watches a key.
+    pub fn is_watching(&self, slot: Slot) -> bool {
+        self.watched.values().any(|watchers| watchers.contains_key(&slot))
+    }
+
     /// Starts to watch a key for a client.
     pub fn watch(&mut self, slot: Slot, keyspace: &mut Keyspace, db: usize, key: &[u8]) {
         let deadline = keyspace.db(db).deadline(key);
