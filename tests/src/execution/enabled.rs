@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::run::Execution;
 use crate::actor::Actor;
-use crate::fault::{Budget, Effect, Fault, FaultKind, FaultRow, Faults, Target, TargetKind};
+use crate::fault::{Amounts, Budget, Effect, Fault, FaultKind, FaultRow, Faults, Target, TargetKind};
 use crate::live::Traffic;
 use crate::scenario::{LateReplies, Scenario};
 use crate::schedule::Step;
@@ -74,9 +74,7 @@ impl Execution<'_> {
         let unstarted =
             || world.actors.iter().filter(|client| client.life == Life::Unstarted).map(|client| client.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        // Before its first command a client can read its clock. That matters only if time can move
-        // or a clock can jump. An operation must have begun before it can be cancelled.
-        if faults.stalls > 0 || faults.cancels > 0 || !faults.jump.is_zero() {
+        if has_starts(faults) {
             enabled.extend(unstarted().map(Step::Start));
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
@@ -179,9 +177,9 @@ impl Execution<'_> {
         if !has_budget(kind, &self.scenario.faults, world) {
             return;
         }
-        let amounts = (row.amounts)(&self.scenario.faults);
         let mut strike = |target| {
-            enabled.extend(amounts.iter().map(|&amount| Step::Fault(Fault { target, kind, amount })));
+            let amounts = self.amounts(row.amounts, target).into_iter();
+            enabled.extend(amounts.map(|amount| Step::Fault(Fault { target, kind, amount })));
         };
         let is_meant = |actor: Actor| !row.respawns || world.actors[actor.0].is_service;
         match (row.target, row.effect) {
@@ -211,7 +209,27 @@ impl Execution<'_> {
                 let actors = world.actors.iter().map(|client| client.actor);
                 actors.filter(|&actor| can_strike(actor)).for_each(|actor| strike(Target::Client(actor)));
             }
-            (TargetKind::Server, _) => (0..self.sim.servers.len()).map(Target::Server).for_each(strike),
+            (TargetKind::Server, _) => {
+                let primaries = world.primaries();
+                // The clock of a replica counts when it takes over.
+                let replicas = world.candidates().filter(|_| row.budget.is_none());
+                primaries.chain(replicas).map(Target::Server).for_each(strike);
+            }
+            (TargetKind::Replica, _) => world.candidates().map(Target::Server).for_each(strike),
+        }
+    }
+
+    /// The amounts with which a fault can strike a target now.
+    fn amounts(&self, amounts: Amounts, target: Target) -> Vec<i64> {
+        let faults = &self.scenario.faults;
+        match (amounts, target) {
+            (Amounts::Of(amounts), _) => amounts(faults),
+            (Amounts::LostWrites, Target::Server(node)) => self.sim.world.may_lack(node, faults.behind),
+            (Amounts::Unacknowledged, Target::Connection(actor, connection)) => {
+                let gate = self.gate(actor, connection, Gate::waits);
+                gate.map_or(Vec::new(), |gate| self.sim.may_be_unacknowledged(gate))
+            }
+            (Amounts::LostWrites | Amounts::Unacknowledged, _) => Vec::new(),
         }
     }
 }
@@ -219,6 +237,15 @@ impl Execution<'_> {
 /// The kinds of faults that have a budget at all.
 pub(super) fn kinds(faults: &Faults) -> Vec<FaultKind> {
     FaultKind::ALL.iter().copied().filter(|&kind| faults.allows(kind)).collect()
+}
+
+/// Whether it matters when a client begins, and not only when its first command runs.
+fn has_starts(faults: &Faults) -> bool {
+    // It can read its clock before: that matters only if time can move or a clock can jump.
+    let reads_clock = faults.stalls > 0 || !faults.jump.is_zero();
+    // An operation must have begun before it can be cancelled, and a connection before its server
+    // is the old primary.
+    reads_clock || faults.cancels > 0 || faults.old_primary_writable > 0
 }
 
 /// Whether a fault of this kind can still strike.

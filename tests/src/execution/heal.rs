@@ -18,6 +18,9 @@ impl Execution<'_> {
     /// clients judge the end and probe.
     pub(super) fn heal(&mut self) {
         self.resume_all();
+        if self.sim.heal_replication() {
+            self.quiesce();
+        }
         loop {
             let active = self.active();
             let mut has_moved = false;

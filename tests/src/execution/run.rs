@@ -9,7 +9,7 @@ use emulator::{Emulator, Snapshot};
 use super::lesson::Lessons;
 use super::{Choice, Policy};
 use crate::actor::{ACTORS_MAX, Actor};
-use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
+use crate::fault::{Effect, Effects, Fault, FaultKind, LostWrites, RequestOutcome, Target};
 use crate::live::Live;
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
@@ -73,6 +73,7 @@ impl Execution<'_> {
         }
         self.sim.world.is_running = true;
         self.sim.begin_logs();
+        self.sim.begin_replication();
         self.sim.begin_judging();
         if self.sim.recording == Recording::Full {
             self.sim.world.recorder.servers_named(&self.scenario.server_names);
@@ -417,6 +418,10 @@ impl Effects for Execution<'_> {
 
     fn lose_writes(&mut self, server: usize, count: usize) -> usize {
         self.sim.lose_writes(server, count)
+    }
+
+    fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites {
+        self.sim.fail_over(replica, lost, stays)
     }
 
     fn begin_log(&mut self, server: usize) {

@@ -338,7 +338,7 @@ impl Runner {
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
-        self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
+        self.emulators(scenario.nodes()).iter().cloned().map(Server::Emulator).collect()
     }
 
     fn run_with(

@@ -6,15 +6,22 @@ use std::time::Duration;
 use emulator::DRIFT_PPM;
 
 use super::kind::{FaultKind, FaultKinds};
+use super::lost_writes::BEHIND_MAX;
 
 /// A budget as a field of [`Faults`]. Texts and samples use one list of them.
 pub(crate) struct Field {
     /// The name of the method that sets it.
     pub(crate) name: &'static str,
     pub(crate) value: Value,
-    /// Whether a sample draws the budget for every schedule. If not, the field sets details of a
-    /// fault instead of a number of faults.
-    is_sampled: bool,
+    sampling: Sampling,
+}
+
+/// Whether samples draw a budget for every schedule.
+enum Sampling {
+    Sampled,
+    /// The field sets details of a fault instead of a number of faults. If it is a number, it is at
+    /// most this: each number up to it is a step of its own.
+    Fixed(u32),
 }
 
 /// The unit of a budget, and a function to access it.
@@ -25,7 +32,7 @@ pub(crate) enum Value {
 }
 
 macro_rules! budgets {
-    ($($(#[$doc:meta])+ $method:ident($field:ident: $type:ty as $unit:ident, $is_sampled:expr);)+) => {
+    ($($(#[$doc:meta])+ $method:ident($field:ident: $type:ty as $unit:ident, $sampling:expr);)+) => {
         /// Fault budgets for one execution. Without any, only the order of commands is explored.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Faults {
@@ -49,16 +56,13 @@ macro_rules! budgets {
         pub(crate) const FIELDS: &[Field] = &[$(Field {
             name: stringify!($method),
             value: Value::$unit(|faults| &mut faults.$field),
-            is_sampled: $is_sampled,
+            sampling: $sampling,
         },)+];
     };
 }
 
-const SAMPLED: bool = true;
-const FIXED: bool = false;
-
-/// The most amounts of one fault that are tried at one place.
-const AMOUNTS_MAX: u32 = 100;
+const SAMPLED: Sampling = Sampling::Sampled;
+const UP_TO_100: Sampling = Sampling::Fixed(100);
 
 budgets! {
     /// How many clients may crash, each at any time between its steps, or after a command has run
@@ -124,11 +128,29 @@ budgets! {
     /// How many of its last writes a server with persistence may lose, because its log ends early,
     /// as with `appendfsync everysec`. A write is a command, a transaction or a script that changed
     /// data. Any number of the latest writes up to this one may be missing. At most 100.
-    unsynced(unsynced: u32 as Count, FIXED);
+    unsynced(unsynced: u32 as Count, UP_TO_100);
     /// How often a server may lose only its scripts, as after `SCRIPT FLUSH`.
     flushes(flushes: u32 as Count, SAMPLED);
     /// How long a server that restarts refuses all requests; zero if it is available at once.
-    outage(outage: Duration as Span, FIXED);
+    outage(outage: Duration as Span, UP_TO_100);
+    /// How often a replica may take over from its primary, which is gone: see
+    /// [`Scenario::replicas`](crate::Scenario::replicas). It knows no scripts, and lacks what its
+    /// primary has not sent by then ([`Faults::behind`]). Subscribed and blocked clients get a
+    /// connection error, and so do those whose connection has a state, such as watched keys. A
+    /// `WAIT` for earlier writes fails, too. Others follow to the new primary.
+    failovers(failovers: u32 as Count, SAMPLED);
+    /// How many of its primary's writes a replica may lack, at most 4. A write is a command, a
+    /// transaction or a script that changed data. With 0, replicas have everything at any time.
+    ///
+    /// What a replica lacks is decided when it matters: when it takes over, and when a client waits
+    /// for it (`WAIT`). A replica that lacks a write lacks also all that came about because of it.
+    behind(behind: u32 as Count, Sampling::Fixed(BEHIND_MAX));
+    /// In how many failovers the old primary goes on to serve the connections that are open, until
+    /// the actors have ended. New connections lead to the new primary.
+    old_primary_writable(old_primary_writable: u32 as Count, SAMPLED);
+    /// How often a replica may take over when it has everything, as after `FAILOVER`. It knows no
+    /// scripts. The effect on clients is that of [`Faults::failovers`].
+    planned_failovers(planned_failovers: u32 as Count, SAMPLED);
 }
 
 impl Faults {
@@ -177,16 +199,15 @@ impl Faults {
     /// A message if a budget is larger than any clock can show, or would make too many steps.
     pub(crate) fn excess(mut self, span_max: Duration) -> Option<String> {
         let ppm_max = DRIFT_PPM.end().unsigned_abs();
-        FIELDS.iter().find_map(|Field { name, value, is_sampled }| match value {
-            Value::Span(of) if *of(&mut self) > span_max => {
+        FIELDS.iter().find_map(|Field { name, value, sampling }| match (value, sampling) {
+            (Value::Span(of), _) if *of(&mut self) > span_max => {
                 Some(format!("`Faults::{name}` is at most ten years, not {:?}", of(&mut self)))
             }
-            Value::Ppm(of) if u64::from(*of(&mut self)) > ppm_max => {
+            (Value::Ppm(of), _) if u64::from(*of(&mut self)) > ppm_max => {
                 Some(format!("`Faults::{name}` is at most {ppm_max} ppm, not {}", of(&mut self)))
             }
-            // Each number up to it is a step of its own.
-            Value::Count(of) if !is_sampled && *of(&mut self) > AMOUNTS_MAX => {
-                Some(format!("`Faults::{name}` is at most {AMOUNTS_MAX}, not {}", of(&mut self)))
+            (Value::Count(of), Sampling::Fixed(most)) if *of(&mut self) > *most => {
+                Some(format!("`Faults::{name}` is at most {most}, not {}", of(&mut self)))
             }
             _ => None,
         })
@@ -209,7 +230,7 @@ impl Faults {
     /// Draws smaller budgets: `draw` returns a number from zero to its argument. Sizes stay as they
     /// are, for example how far a clock is wrong.
     pub(crate) fn sampled(mut self, mut draw: impl FnMut(u32) -> u32) -> Faults {
-        for field in FIELDS.iter().filter(|field| field.is_sampled) {
+        for field in FIELDS.iter().filter(|field| matches!(field.sampling, Sampling::Sampled)) {
             match field.value {
                 Value::Count(of) => *of(&mut self) = draw(*of(&mut self)),
                 Value::Ppm(of) => *of(&mut self) *= draw(1),

@@ -1,7 +1,7 @@
 //! Operations that are dropped while they wait, as a `select!` or a timeout does.
 
 use super::budget::Budget;
-use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::row::{Amounts, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit};
 use super::target::TargetKind;
 
 pub(super) const CANCEL: FaultRow = FaultRow {
@@ -14,7 +14,7 @@ pub(super) const CANCEL: FaultRow = FaultRow {
     set_by: &["cancels"],
     budget: Some(Budget("cancels")),
     limit: |faults| faults.cancels,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Act(|execution, fault| {
         fault.target.actor().into_iter().for_each(|actor| execution.cancel(actor));
         fault

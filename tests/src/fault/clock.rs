@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::budget::Budget;
-use super::row::{Description, Effect, Effects, Fault, FaultRow, Unit};
+use super::row::{Amounts, Description, Effect, Effects, Fault, FaultRow, Unit};
 use super::target::TargetKind;
 
 pub(super) const SKEW: FaultRow = FaultRow {
@@ -20,7 +20,7 @@ pub(super) const SKEW: FaultRow = FaultRow {
     set_by: &["skew"],
     budget: None,
     limit: |faults| u32::from(!faults.skew.is_zero()),
-    amounts: |faults| both_ways(millis(faults.skew)),
+    amounts: Amounts::Of(|faults| both_ways(millis(faults.skew))),
     effect: Effect::Act(shift),
     describe: describe_skew,
 };
@@ -31,7 +31,7 @@ pub(super) const DRIFT: FaultRow = FaultRow {
     unit: Unit::Ppm,
     set_by: &["drift"],
     limit: |faults| u32::from(faults.drift_ppm != 0),
-    amounts: |faults| both_ways(faults.drift_ppm.into()),
+    amounts: Amounts::Of(|faults| both_ways(faults.drift_ppm.into())),
     effect: Effect::Act(drift),
     describe: describe_drift,
     ..SKEW
@@ -42,7 +42,7 @@ pub(super) const SERVER_SKEW: FaultRow = FaultRow {
     target: TargetKind::Server,
     set_by: &["server_skew"],
     limit: |faults| u32::from(!faults.server_skew.is_zero()),
-    amounts: |faults| both_ways(millis(faults.server_skew)),
+    amounts: Amounts::Of(|faults| both_ways(millis(faults.server_skew))),
     ..SKEW
 };
 
@@ -51,7 +51,7 @@ pub(super) const SERVER_DRIFT: FaultRow = FaultRow {
     target: TargetKind::Server,
     set_by: &["server_drift"],
     limit: |faults| u32::from(faults.server_drift_ppm != 0),
-    amounts: |faults| both_ways(faults.server_drift_ppm.into()),
+    amounts: Amounts::Of(|faults| both_ways(faults.server_drift_ppm.into())),
     ..DRIFT
 };
 
@@ -61,7 +61,7 @@ pub(super) const JUMP: FaultRow = FaultRow {
     set_by: &["jump"],
     budget: Some(Budget("jump")),
     limit: |faults| u32::from(!faults.jump.is_zero()),
-    amounts: |faults| both_ways(millis(faults.jump)),
+    amounts: Amounts::Of(|faults| both_ways(millis(faults.jump))),
     describe: describe_jump,
     ..SKEW
 };
@@ -73,7 +73,7 @@ pub(super) const SERVER_JUMP: FaultRow = FaultRow {
     set_by: &["server_jump"],
     budget: Some(super::restart::BUDGET),
     limit: |faults| u32::from(!faults.server_jump.is_zero()),
-    amounts: |faults| vec![millis(faults.server_jump)],
+    amounts: Amounts::Of(|faults| vec![millis(faults.server_jump)]),
     ..JUMP
 };
 

@@ -2,7 +2,7 @@
 //! grants stay on the servers.
 
 use super::budget::Budget;
-use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::row::{Amounts, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit};
 use super::target::TargetKind;
 
 pub(super) const CRASH: FaultRow = FaultRow {
@@ -15,7 +15,7 @@ pub(super) const CRASH: FaultRow = FaultRow {
     set_by: &["crashes"],
     budget: Some(Budget("crashes")),
     limit: |faults| faults.crashes,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Act(|execution, fault| {
         fault.target.actor().into_iter().for_each(|actor| execution.crash(actor));
         fault

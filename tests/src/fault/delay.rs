@@ -2,7 +2,7 @@
 //! redis-rs.
 
 use super::budget::Budget;
-use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::row::{Amounts, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit};
 use super::target::TargetKind;
 
 pub(super) const DELAY: FaultRow = FaultRow {
@@ -15,7 +15,7 @@ pub(super) const DELAY: FaultRow = FaultRow {
     set_by: &["delays"],
     budget: Some(Budget("delays")),
     limit: |faults| faults.delays,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Request(RequestFault {
         delivery: Delivery::Later,
         outcome: RequestOutcome::TimedOut,

@@ -1,7 +1,7 @@
 //! Connections that break. The client's next request goes over a new connection.
 
 use super::budget::Budget;
-use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::row::{Amounts, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit};
 use super::target::TargetKind;
 
 pub(super) const DROP_BEFORE: FaultRow = FaultRow {
@@ -14,7 +14,7 @@ pub(super) const DROP_BEFORE: FaultRow = FaultRow {
     set_by: &["drops"],
     budget: Some(Budget("drops")),
     limit: |faults| faults.drops,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Request(RequestFault {
         delivery: Delivery::Never,
         outcome: RequestOutcome::Disconnected,

@@ -1,7 +1,7 @@
 //! Servers that lose their scripts, as after `SCRIPT FLUSH`.
 
 use super::budget::Budget;
-use super::row::{Description, Effect, FaultRow, Unit, no_amount};
+use super::row::{Amounts, Description, Effect, FaultRow, Unit};
 use super::target::TargetKind;
 
 pub(super) const FLUSH: FaultRow = FaultRow {
@@ -14,7 +14,7 @@ pub(super) const FLUSH: FaultRow = FaultRow {
     set_by: &["flushes"],
     budget: Some(Budget("flushes")),
     limit: |faults| faults.flushes,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Act(|execution, fault| {
         fault.target.server().into_iter().for_each(|server| execution.execute(server, &["SCRIPT FLUSH"]));
         fault

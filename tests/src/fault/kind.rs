@@ -47,6 +47,14 @@ pub enum FaultKind {
     Reload,
     /// `flush::FLUSH`
     Flush,
+    /// `failover::FAILOVER`
+    Failover,
+    /// `failover::SPLIT_BRAIN`
+    SplitBrain,
+    /// `failover::PLANNED_FAILOVER`
+    PlannedFailover,
+    /// `unacknowledged::UNACKNOWLEDGED`
+    Unacknowledged,
 }
 
 impl FaultKind {
@@ -74,6 +82,10 @@ impl FaultKind {
         FaultKind::Restart,
         FaultKind::Reload,
         FaultKind::Flush,
+        FaultKind::Failover,
+        FaultKind::SplitBrain,
+        FaultKind::PlannedFailover,
+        FaultKind::Unacknowledged,
     ];
 }
 

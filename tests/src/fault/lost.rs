@@ -2,7 +2,7 @@
 //! lost, too.
 
 use super::budget::Budget;
-use super::row::{Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit, no_amount};
+use super::row::{Amounts, Delivery, Description, Effect, FaultRow, RequestFault, RequestOutcome, Unit};
 use super::target::TargetKind;
 
 pub(super) const LOSE_REQUEST: FaultRow = FaultRow {
@@ -15,7 +15,7 @@ pub(super) const LOSE_REQUEST: FaultRow = FaultRow {
     set_by: &["lost"],
     budget: Some(Budget("lost")),
     limit: |faults| faults.lost,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Request(RequestFault {
         delivery: Delivery::Never,
         outcome: RequestOutcome::TimedOut,

@@ -3,6 +3,7 @@
 
 mod target;
 mod kind;
+mod lost_writes;
 mod budget;
 mod row;
 mod restart;
@@ -15,6 +16,8 @@ mod crash;
 mod pause;
 mod reload;
 mod flush;
+mod failover;
+mod unacknowledged;
 
 use std::fmt;
 
@@ -22,8 +25,11 @@ pub use budget::{Budget, Faults};
 #[cfg(feature = "proptest")]
 pub(crate) use budget::{FIELDS, Value};
 pub use kind::{FaultKind, FaultKinds};
+pub(crate) use lost_writes::{BEHIND_MAX, LostWrites};
 pub use row::Fault;
-pub(crate) use row::{Delivery, Description, Effect, Effects, FaultRow, RequestFault, RequestOutcome, Unit};
+pub(crate) use row::{
+    Amounts, Delivery, Description, Effect, Effects, FaultRow, RequestFault, RequestOutcome, Unit,
+};
 pub use target::Target;
 pub(crate) use target::{SERVERS_MAX, TargetKind};
 
@@ -33,6 +39,15 @@ impl Fault {
     /// A fault without a number.
     pub fn new(kind: FaultKind, target: Target) -> Fault {
         Fault { target, kind, amount: 0 }
+    }
+
+    /// This fault, if clients have these other names.
+    pub(crate) fn renamed(self, name: impl Fn(Actor) -> Actor) -> Fault {
+        let amount = match self.kind.row().unit {
+            Unit::LostWrites => LostWrites(self.amount).renamed(&name).0,
+            Unit::None | Unit::Millis | Unit::Ppm | Unit::Writes | Unit::Servers => self.amount,
+        };
+        Fault { target: self.target.renamed(name), amount, ..self }
     }
 
     /// Whether the fault ends a client.
@@ -102,6 +117,10 @@ impl FaultKind {
             FaultKind::Restart => &restart::RESTART,
             FaultKind::Reload => &reload::RELOAD,
             FaultKind::Flush => &flush::FLUSH,
+            FaultKind::Failover => &failover::FAILOVER,
+            FaultKind::SplitBrain => &failover::SPLIT_BRAIN,
+            FaultKind::PlannedFailover => &failover::PLANNED_FAILOVER,
+            FaultKind::Unacknowledged => &unacknowledged::UNACKNOWLEDGED,
         }
     }
 
@@ -118,12 +137,15 @@ impl FaultKind {
             TargetKind::Client => Target::Client(Actor(0)),
             TargetKind::Connection => Target::Connection(Actor(0), 0),
             TargetKind::Server => Target::Server(0),
+            TargetKind::Replica => Target::Server(1),
         };
         let amount = match row.unit {
             Unit::None => 0,
             Unit::Millis => 5,
             Unit::Ppm => 200,
             Unit::Writes => 1,
+            Unit::LostWrites => LostWrites::default().with(Actor(0)).0,
+            Unit::Servers => 0b10,
         };
         (Fault { target, kind: self, amount }.to_string(), row.summary, row.set_by)
     }
@@ -136,7 +158,9 @@ impl fmt::Display for Fault {
             Unit::Millis => write!(f, " {:+}ms", self.amount),
             Unit::Ppm => write!(f, " {:+}ppm", self.amount),
             Unit::Writes if self.amount != 0 => write!(f, " -{}", self.amount),
-            Unit::None | Unit::Writes => Ok(()),
+            Unit::LostWrites if self.amount != 0 => write!(f, " {}", LostWrites(self.amount)),
+            Unit::Servers => write!(f, " {}", Unit::servers(self.amount)),
+            Unit::None | Unit::Writes | Unit::LostWrites => Ok(()),
         }
     }
 }
@@ -152,6 +176,11 @@ impl Unit {
             Unit::Writes => {
                 word.map_or(Some(0), |word| word.strip_prefix('-')?.parse::<u32>().ok().map(i64::from))
             }
+            Unit::LostWrites => word.map_or(Some(0), |word| LostWrites::parse(word).map(|lost| lost.0)),
+            Unit::Servers => word?.split(',').try_fold(0, |all, word| {
+                let server = word.parse::<u32>().ok()?.checked_sub(1)?;
+                Some(all | 1_i64.checked_shl(server).filter(|&bit| bit > 0)?)
+            }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A whole process that stands still: while time moves it notices no reply and no timer.
 
 use super::budget::Budget;
-use super::row::{Description, Effect, FaultRow, Unit};
+use super::row::{Amounts, Description, Effect, FaultRow, Unit};
 use super::target::TargetKind;
 
 pub(super) const PAUSE: FaultRow = FaultRow {
@@ -15,7 +15,7 @@ pub(super) const PAUSE: FaultRow = FaultRow {
     budget: Some(Budget::STALLS),
     limit: |faults| faults.stalls,
     // The spans depend on the execution, as those of all steps of time do.
-    amounts: |_| Vec::new(),
+    amounts: Amounts::Of(|_| Vec::new()),
     effect: Effect::Pause,
     describe: |fault, _| {
         Description::Remark(format!("The process of {} stood still meanwhile.", fault.target))

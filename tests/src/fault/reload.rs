@@ -1,7 +1,7 @@
 //! Restarts of servers with persistence: scripts are lost, and the last writes may be lost.
 
 use super::budget::Budget;
-use super::row::{Description, Effect, Fault, FaultRow, Unit};
+use super::row::{Amounts, Description, Effect, Fault, FaultRow, Unit};
 use super::target::TargetKind;
 
 pub(super) const RELOAD: FaultRow = FaultRow {
@@ -14,7 +14,7 @@ pub(super) const RELOAD: FaultRow = FaultRow {
     set_by: &["reloads", "unsynced", "outage"],
     budget: Some(Budget("reloads")),
     limit: |faults| faults.reloads,
-    amounts: |faults| (0..=faults.unsynced.into()).collect(),
+    amounts: Amounts::Of(|faults| (0..=faults.unsynced.into()).collect()),
     effect: Effect::Act(|execution, fault| {
         let Some(server) = fault.target.server() else { return fault };
         execution.stop_server(server);

@@ -1,7 +1,7 @@
 //! Restarts of servers without persistence: all data and scripts are lost.
 
 use super::budget::Budget;
-use super::row::{Description, Effect, FaultRow, Unit, no_amount};
+use super::row::{Amounts, Description, Effect, FaultRow, Unit};
 use super::target::TargetKind;
 
 /// The budget of faults that strike servers and their data.
@@ -17,7 +17,7 @@ pub(super) const RESTART: FaultRow = FaultRow {
     set_by: &["restarts", "outage"],
     budget: Some(BUDGET),
     limit: |faults| faults.restarts,
-    amounts: no_amount,
+    amounts: Amounts::NONE,
     effect: Effect::Act(|execution, fault| {
         if let Some(server) = fault.target.server() {
             execution.stop_server(server);

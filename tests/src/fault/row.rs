@@ -2,6 +2,7 @@
 
 use super::budget::{Budget, Faults};
 use super::kind::FaultKind;
+use super::lost_writes::LostWrites;
 use super::target::{Target, TargetKind};
 use crate::actor::Actor;
 
@@ -12,8 +13,8 @@ pub struct Fault {
     pub target: Target,
     /// The kind of the fault.
     pub kind: FaultKind,
-    /// By how much a clock is wrong, or how many writes are lost; zero for a fault without a
-    /// number.
+    /// By how much a clock is wrong, how many writes are lost, or which servers are meant, a bit
+    /// each. Zero for a fault without a number.
     pub amount: i64,
 }
 
@@ -45,11 +46,27 @@ pub(crate) struct FaultRow {
     /// at all.
     pub(crate) limit: fn(&Faults) -> u32,
     /// The amounts with which the fault can happen.
-    pub(crate) amounts: fn(&Faults) -> Vec<i64>,
+    pub(crate) amounts: Amounts,
     pub(crate) effect: Effect,
     /// The description of the fault for a timeline. If the fault strikes a request, the text is
     /// that of the request.
     pub(crate) describe: fn(Fault, &str) -> Description,
+}
+
+/// The amounts with which a fault can happen.
+#[derive(Clone, Copy)]
+pub(crate) enum Amounts {
+    /// They follow from the budgets.
+    Of(fn(&Faults) -> Vec<i64>),
+    /// Which writes the target may lack.
+    LostWrites,
+    /// Which replicas may not have the writes of the target.
+    Unacknowledged,
+}
+
+impl Amounts {
+    /// The amount of a fault without a number.
+    pub(super) const NONE: Amounts = Amounts::Of(|_| vec![0]);
 }
 
 /// The unit of a fault's number, and its notation.
@@ -63,6 +80,18 @@ pub(crate) enum Unit {
     Ppm,
     /// `-2`, or nothing for zero
     Writes,
+    /// `-AAB`, or nothing for none
+    LostWrites,
+    /// `2,3`
+    Servers,
+}
+
+impl Unit {
+    /// The numbers of these servers, as in a schedule.
+    pub(super) fn servers(bits: i64) -> String {
+        let meant = (0..i64::BITS).filter(|server| bits >> server & 1 == 1);
+        meant.map(|server| (server + 1).to_string()).collect::<Vec<_>>().join(",")
+    }
 }
 
 /// The effect of a fault.
@@ -105,6 +134,8 @@ pub(crate) enum RequestOutcome {
     /// Nothing: the operation of the request is cancelled. A command that waits on the server stops
     /// waiting.
     Cancelled,
+    /// The reply, as without a fault.
+    Answered,
     /// Nothing: the client has crashed. A command that waits on the server stops waiting.
     Crashed,
 }
@@ -128,6 +159,10 @@ pub(crate) trait Effects {
     fn execute(&mut self, server: usize, commands: &[&str]);
     /// Makes a server lose up to `count` of its last writes. Returns how many it lost.
     fn lose_writes(&mut self, server: usize, count: usize) -> usize;
+    /// Lets a replica take over without these writes of its primary. If the primary `stays`, it
+    /// still serves the connections that are open. Returns what is lost: also what others wrote
+    /// after it and because of it.
+    fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites;
     /// Begins the log of a server. `lose_writes` cannot lose what the server holds now.
     fn begin_log(&mut self, server: usize);
 }
@@ -143,9 +178,4 @@ pub(crate) enum Description {
     Outside(String),
     /// A remark on the command in the step of the fault.
     Remark(String),
-}
-
-/// The amounts of a fault without a number.
-pub(super) fn no_amount(_: &Faults) -> Vec<i64> {
-    vec![0]
 }

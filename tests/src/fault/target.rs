@@ -27,6 +27,8 @@ pub(crate) enum TargetKind {
     Connection,
     /// A server.
     Server,
+    /// A server that follows another one.
+    Replica,
 }
 
 impl Target {
@@ -60,7 +62,7 @@ impl Target {
         let number = |word: &str| word.parse::<usize>().ok()?.checked_sub(1);
         match kind {
             TargetKind::Client => Actor::parse(word).map(Target::Client),
-            TargetKind::Server => number(word).map(Target::Server),
+            TargetKind::Server | TargetKind::Replica => number(word).map(Target::Server),
             TargetKind::Connection => match word.split_once('.') {
                 Some((actor, connection)) => {
                     Some(Target::Connection(Actor::parse(actor)?, number(connection)?))

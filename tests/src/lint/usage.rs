@@ -192,8 +192,8 @@ impl Call<'_> {
 /// The keys of all grants for which the servers were checked. Those of a majority are on each.
 fn records(history: &History) -> BTreeSet<Key> {
     let checked = history.footprints.iter().flat_map(|footprint| &footprint.records_checked);
-    let keys = checked.flat_map(|record| {
-        let servers = if record.is_of_majority() { 0..SERVERS_MAX } else { 0..1 };
+    let keys = checked.flat_map(|&(server, ref record)| {
+        let servers = if record.is_of_majority() { 0..SERVERS_MAX } else { server..server + 1 };
         servers.map(|server| (server, record.key().as_bytes().to_vec()))
     });
     keys.collect()

@@ -184,6 +184,16 @@ impl Request {
         self.words().iter().any(|words| limit(words) == Some(0.0))
     }
 
+    /// How many replicas it waits for if it is `WAIT`, and whether for a limited time.
+    pub(crate) fn waits_for_replicas(&self) -> Option<(i64, bool)> {
+        let RequestKind::Command(cmd) = &self.kind else { return None };
+        let mut words = cmd.args_iter().map(|word| bytes_of(&word).to_vec());
+        let (name, count, limit) = (words.next()?, words.next()?, words.next()?);
+        let number = |word: Vec<u8>| std::str::from_utf8(&word).ok()?.parse::<i64>().ok();
+        let is_meant = name.eq_ignore_ascii_case(b"wait") && words.next().is_none();
+        Some((number(count)?, number(limit)? > 0)).filter(|_| is_meant)
+    }
+
     /// How many bytes its words take.
     pub(crate) fn value_bytes(&self) -> usize {
         let words = self.commands().flat_map(Cmd::args_iter);

@@ -296,8 +296,14 @@ mod tests {
         let servers = &mut memory.known().servers;
         let next = servers.empty();
         for request in 0..transitions {
-            let (reply, footprint) = (Reply::Now(Value::Nil), Arc::<Footprint>::default());
-            let transition = Transition { reply, footprint, next, messages: Vec::new(), served: Vec::new() };
+            let transition = Transition {
+                reply: Reply::Now(Value::Nil),
+                footprint: Arc::<Footprint>::default(),
+                units: Vec::new(),
+                next,
+                messages: Vec::new(),
+                served: Vec::new(),
+            };
             servers.learn((next, Timestamp::from_millis(0), request), transition);
         }
     }

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{BlockedCommand, Emulator, Footprint, Snapshot, Timestamp};
+use emulator::{BlockedCommand, Emulator, Footprint, Snapshot, Timestamp, Unit};
 use foldhash::quality::FixedState;
 use indexmap::IndexSet;
 use redis::{RedisResult, Value};
@@ -113,6 +113,8 @@ pub(crate) enum Reply {
 pub(crate) struct Transition {
     pub(crate) reply: Reply,
     pub(crate) footprint: Arc<Footprint>,
+    /// The effects that its replicas get, if it has any.
+    pub(crate) units: Vec<Arc<Unit>>,
     pub(crate) next: ServerState,
     /// The messages that it sent, in order.
     pub(crate) messages: Vec<((Actor, usize), Vec<u8>)>,
@@ -328,6 +330,7 @@ mod tests {
         let transition = Transition {
             reply: Reply::Now(bytes(3)),
             footprint: Arc::default(),
+            units: Vec::new(),
             next,
             messages: vec![((Actor(0), 0), vec![b'x'; 10])],
             served: vec![((Actor(1), 0), Ok(bytes(20)))],

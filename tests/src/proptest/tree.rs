@@ -8,7 +8,7 @@ use ::proptest::strategy::ValueTree;
 use super::parameters::Parameters;
 use super::trial::{Make, RUNNER, Trial};
 use crate::execution::Runner;
-use crate::fault::Fault;
+use crate::fault::{Amounts, Fault};
 use crate::oracle::{Oracle, Success};
 use crate::replay::replay;
 use crate::scenario::Scenario;
@@ -157,10 +157,10 @@ fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
             step.with_time_moved(span - from.lease + to.lease)
         }
         Step::Fault(fault) => {
-            let amounts = |scenario: &Scenario| (fault.kind.row().amounts)(&scenario.faults);
-            let nth = amounts(from).iter().position(|&amount| amount == fault.amount);
-            let amount = nth.and_then(|nth| amounts(to).get(nth).copied()).unwrap_or(fault.amount);
-            Step::Fault(Fault { amount, ..fault })
+            let Amounts::Of(amounts) = fault.kind.row().amounts else { return *step };
+            let nth = amounts(&from.faults).iter().position(|&amount| amount == fault.amount);
+            let amount = nth.and_then(|nth| amounts(&to.faults).get(nth).copied());
+            Step::Fault(Fault { amount: amount.unwrap_or(fault.amount), ..fault })
         }
         step => step,
     };

@@ -7,7 +7,7 @@ use super::folding::fold;
 use super::format::format_time;
 use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender, Strikes};
 use crate::actor::Actor;
-use crate::fault::{Delivery, Description, Fault, FaultKind, Target};
+use crate::fault::{Delivery, Description, Fault, FaultKind, RequestOutcome, Target};
 use crate::oracle::list;
 use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Sent, Struck};
@@ -295,7 +295,8 @@ impl<'a> Teller<'a> {
                 self.lose_keys(fault);
             }
             Description::Remark(what) => {
-                if delivery == Some(Delivery::Now) {
+                let outcome = fault.of_request().map(|fault| fault.outcome);
+                if delivery == Some(Delivery::Now) && outcome != Some(RequestOutcome::Answered) {
                     self.lose_last();
                 }
                 self.remark(what);

@@ -76,6 +76,7 @@ pub struct Scenario {
     whole: Option<Arc<Scenario>>,
     pub(crate) servers: usize,
     pub(crate) server_names: Vec<&'static str>,
+    pub(crate) replicas: usize,
     pub(crate) lease: Duration,
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
@@ -103,6 +104,7 @@ impl Scenario {
             whole: None,
             servers: 1,
             server_names: Vec::new(),
+            replicas: 0,
             lease: Duration::from_secs(10),
             response_timeout: None,
             faults: Faults::none(),
@@ -363,7 +365,7 @@ impl Scenario {
 
     /// Everything that bounds its executions, as a text.
     pub(crate) fn bounds(&self) -> String {
-        let Scenario { servers, faults, response_timeout, limits, .. } = self;
+        let Scenario { servers, replicas, faults, response_timeout, limits, .. } = self;
         let leases = (0..self.actors.len()).map(|actor| format!("{:?}", self.lease_of(actor)));
         let probes = self.probe.as_ref().map_or(0, |&(count, _)| count);
         let options = [
@@ -376,8 +378,13 @@ impl Scenario {
         ];
         let options = options.into_iter().filter_map(|(is_set, option)| is_set.then_some(option));
         let timeout = response_timeout.map(|timeout| format!("replies within {timeout:?}"));
-        let more: String =
-            options.map(str::to_owned).chain(timeout).map(|more| format!(", {more}")).collect();
+        let replicas = (*replicas > 0).then(|| format!("{replicas} replicas each"));
+        let more: String = options
+            .map(str::to_owned)
+            .chain(timeout)
+            .chain(replicas)
+            .map(|more| format!(", {more}"))
+            .collect();
         format!(
             "{} actors with leases of {}, {servers} servers, {probes} probes, {faults}{more}, {} steps at most",
             self.actors.len(),

@@ -4,6 +4,9 @@ use super::Scenario;
 use crate::fault::SERVERS_MAX;
 use crate::interned::interned;
 
+/// The largest number of servers in a scenario with replicas, these included: each is a bit.
+const NODES_MAX: usize = 60;
+
 impl Scenario {
     /// The number of independent servers; one by default. [`Client::connection_to`] connects to
     /// each.
@@ -31,5 +34,28 @@ impl Scenario {
         let server_names: Vec<_> = names.into_iter().map(|name| interned(&name.into())).collect();
         let scenario = self.servers(server_names.len());
         Scenario { server_names, ..scenario }
+    }
+
+    /// Gives each server this many replicas; none by default. Their numbers follow those of all
+    /// servers: with two servers and one replica each, server 3 follows server 1, and server 4
+    /// follows server 2.
+    ///
+    /// Clients connect to primaries. What a replica has got matters when it takes over
+    /// ([`Faults::failovers`](crate::Faults::failovers)), and when a client waits for it (`WAIT`).
+    /// `INFO`, `ROLE` and `min-replicas-to-write` know nothing of these replicas.
+    ///
+    /// # Panics
+    /// There are more than 60 servers, all replicas included.
+    #[track_caller]
+    pub fn replicas(self, replicas: usize) -> Scenario {
+        let scenario = Scenario { replicas, ..self };
+        let nodes = scenario.nodes();
+        assert!(nodes <= NODES_MAX, "a scenario has at most {NODES_MAX} servers with replicas, not {nodes}");
+        scenario
+    }
+
+    /// The number of servers, all replicas included.
+    pub(crate) fn nodes(&self) -> usize {
+        self.servers.saturating_mul(self.replicas.saturating_add(1))
     }
 }

@@ -4,7 +4,6 @@ use super::cost::{actors, concerned};
 use super::failing::Failing;
 use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
-use crate::fault::Fault;
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
@@ -211,7 +210,7 @@ fn with_actor(step: Step, name: impl Fn(Actor) -> Actor) -> Step {
         Step::Send(actor, connection) => Step::Send(name(actor), connection),
         Step::Receive(actor, connection) => Step::Receive(name(actor), connection),
         Step::Start(actor) => Step::Start(name(actor)),
-        Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(name), ..fault }),
+        Step::Fault(fault) => Step::Fault(fault.renamed(name)),
         Step::Late(actor, connection) => Step::Late(name(actor), connection),
         Step::Advance(_) | Step::Wait => step,
     }

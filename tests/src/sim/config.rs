@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::Timestamp;
+use emulator::{Emulator, Timestamp};
 
 use super::server_data::Invariant;
 use crate::fault::Faults;
@@ -37,6 +37,8 @@ pub enum Recording {
 pub(crate) struct SimulationConfig {
     pub(crate) terms: Terms,
     pub(crate) faults: Faults,
+    /// How many replicas each server has.
+    pub(crate) replicas: usize,
     /// The numbers of the actors that are services.
     pub(crate) services: BTreeSet<usize>,
     /// The code of each actor, of each client that judges the end, and of the probes.
@@ -51,4 +53,13 @@ pub(crate) struct SimulationConfig {
     pub(crate) judges_commands: bool,
     /// An oracle judges by when commands ran.
     pub(crate) judges_times: bool,
+}
+
+impl SimulationConfig {
+    /// An emulator has been reset. If it has replicas, its effects are needed.
+    pub(super) fn keep_effects(&self, emulator: &Emulator) {
+        if self.replicas > 0 {
+            emulator.keep_effects();
+        }
+    }
 }

@@ -36,6 +36,12 @@ pub(crate) struct Gate {
     /// The client has given up a request here. Then no other connection takes this place: whether
     /// the request has run must not decide which place is free.
     pub(crate) was_given_up: bool,
+    /// The server has closed the connection, and the client has not noticed that.
+    pub(super) is_broken: bool,
+    /// The last write on this connection, by its place in the log for replicas.
+    pub(super) wrote: Option<usize>,
+    /// The client's last write was on a connection that a failover has ended since.
+    pub(super) wrote_before: bool,
     /// The subscription of this connection.
     pub(super) subscription: Option<Subscription>,
     /// Messages on their way that are no replies, the oldest first. `None` is the end of the
@@ -60,10 +66,18 @@ impl Gate {
             operation: None,
             late: VecDeque::new(),
             was_given_up: false,
+            is_broken: false,
+            wrote: None,
+            wrote_before: false,
             subscription: None,
             pushes: VecDeque::new(),
             n_before_reply: 0,
         }
+    }
+
+    /// A new connection leads to this server.
+    pub(super) fn lead_to(&mut self, server: usize) {
+        (self.server, self.wrote, self.wrote_before) = (server, None, false);
     }
 
     /// Whether a request or a message waits.

@@ -24,7 +24,7 @@ impl Simulation {
         let actor = id.0;
         let until = since.unwrap_or(self.world.actor(actor).sent_at) + self.lease_of(actor);
         // If the record is gone already, nobody ends it later on.
-        self.world.recorder.grants_checked(record.clone());
+        self.world.note_checked(record.clone());
         let record = record.filter(|record| self.has(record));
         let decided = self.world.actor(actor).decided;
         self.world.record(EventKind::Enter {
@@ -50,7 +50,7 @@ impl Simulation {
         let former = std::mem::replace(&mut grant.record, is_kept.then(|| record.clone()));
         (grant.until, grant.lasts, grant.has_lapsed) = (until, lasts, false);
         let (actor, section) = (grant.actor, grant.section);
-        world.recorder.grants_checked(former.into_iter().chain([record]));
+        world.note_checked(former.into_iter().chain([record]));
         world.record(EventKind::Extended { hold: id, actor, section, until });
     }
 
@@ -61,7 +61,7 @@ impl Simulation {
         // If most servers keep a grant, which of them lost it by this fault decides who ends it.
         let grants = self.world.grants.iter();
         let looked_at: Vec<Record> = grants.filter_map(|grant| grant.record.clone()).collect();
-        self.world.recorder.grants_checked(looked_at);
+        self.world.note_checked(looked_at);
         for actor in self.drop_lost_records() {
             self.world.actor(actor).lost_lease = true;
             if self.is_for_texts() {
@@ -99,7 +99,7 @@ impl Simulation {
     fn is_seen_kept(&self, grant: &Grant) -> bool {
         const AN_INSTANT: Duration = Duration::from_millis(1);
         let Some(record) = grant.record.as_ref().filter(|_| self.is_for_texts()) else { return false };
-        let left = self.read(0, |data| data.ttl(record.key())).flatten();
+        let left = self.read(self.world.primary(0), |data| data.ttl(record.key())).flatten();
         self.has(record) && left.is_none_or(|left| left > AN_INSTANT)
     }
 
@@ -124,16 +124,18 @@ impl Simulation {
             return true;
         }
         let left = until.saturating_sub(self.world.now);
-        self.read(0, |data| data.ttl(record.key())).flatten().is_none_or(|ttl| ttl >= left)
+        self.read(self.world.primary(0), |data| data.ttl(record.key()))
+            .flatten()
+            .is_none_or(|ttl| ttl >= left)
     }
 
     /// Whether the servers still have this grant: most of them for a majority record, or else the
     /// first server.
     fn has(&self, record: &Record) -> bool {
-        let all = 0..self.servers.len();
+        let all = self.world.primaries();
         match record.is_of_majority() {
-            true => 2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.len(),
-            false => self.holds(0, record),
+            true => 2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.count(),
+            false => self.holds(self.world.primary(0), record),
         }
     }
 
@@ -179,7 +181,7 @@ impl Simulation {
         let records = grants.iter().zip(&changed).filter(|(_, is_changed)| **is_changed);
         let records = records.filter_map(|(grant, _)| grant.record.clone());
         let looked_at = records.filter(|record| record.is_of_majority() || matches!(record, Record::Key(..)));
-        self.world.recorder.grants_checked(looked_at);
+        self.world.note_checked(looked_at.collect::<Vec<_>>());
         let mut events = Vec::new();
         for (grant, is_changed) in grants.iter_mut().zip(changed) {
             if grant.until <= self.world.now {
@@ -215,11 +217,16 @@ impl Simulation {
 }
 
 impl World {
+    /// The servers were checked for these grants.
+    fn note_checked(&mut self, records: impl IntoIterator<Item = Record>) {
+        self.recorder.grants_checked(self.primary(0), records);
+    }
+
     /// The client leaves the section, if it is still inside.
     pub(super) fn leave(&mut self, id: HoldId, by: LeftBy) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
-            self.recorder.grants_checked(record);
+            self.note_checked(record);
             self.record(EventKind::Leave { hold: id, actor, section, by });
         }
     }

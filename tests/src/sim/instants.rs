@@ -22,7 +22,7 @@ impl Simulation {
         let ends = grants.chain(world.outages.iter().map(|&(_, until)| until));
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
         let distinguished: Vec<Duration> = self.distinguished(&world.times).collect();
-        for (server, clock) in self.clocks.iter().enumerate() {
+        for (server, clock) in self.serving_clocks() {
             // If a deadline was reached in this millisecond, the instant after it is still to come.
             let shown = clock.now();
             let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use emulator::{Clock, Emulator, Footprint};
+use emulator::{Emulator, Footprint};
 
 use super::server::{Server, connect};
 use super::server_data::{Link, ServerData};
@@ -59,8 +59,8 @@ impl Simulation {
     fn judgement(&mut self, nth: usize) -> Arc<Judgement> {
         let before = self.learned().is_some().then(|| BeforeJudgement {
             code: self.config.invariant_codes[nth],
-            at: self.clocks.iter().map(Clock::now).collect(),
-            servers: self.world.servers.clone(),
+            at: self.world.primaries().map(|node| self.clocks[node].now()).collect(),
+            servers: self.world.primaries().map(|node| self.world.servers[node]).collect(),
         });
         let known = self
             .learned()
@@ -77,7 +77,9 @@ impl Simulation {
                     Ok(Err(error)) => Some(error.to_string()),
                     Err(panic) => Some(panic),
                 };
-                Judgement { violation, reads: data.into_reads() }
+                let reads = data.into_reads().into_iter();
+                let reads = reads.map(|(server, read)| (self.world.primary(server), read)).collect();
+                Judgement { violation, reads }
             }
             Err(error) => Judgement { violation: Some(error.to_string()), reads: Vec::new() },
         };
@@ -99,7 +101,7 @@ impl Simulation {
                 Ok(Link::Copy(copy, connection))
             }
         };
-        Ok(ServerData::new((0..self.servers.len()).map(link).collect::<redis::RedisResult<_>>()?))
+        Ok(ServerData::new(self.world.primaries().map(link).collect::<redis::RedisResult<_>>()?))
     }
 }
 

@@ -33,11 +33,14 @@ impl Simulation {
     /// snapshots with their digests.
     pub(crate) fn begin_with(&mut self, snapshots: &[(Arc<Snapshot>, u64)]) {
         let Some(learned) = self.learned() else {
-            let servers = self.emulators().zip(snapshots);
-            return servers.for_each(|(emulator, (snapshot, _))| emulator.restore(snapshot));
+            for (node, emulator) in self.emulators().enumerate() {
+                let own = snapshots.get(self.world.home(node));
+                own.into_iter().for_each(|(snapshot, _)| emulator.restore(snapshot));
+            }
+            return;
         };
         let mut known = learned.known();
-        let state_of = |server: usize| match snapshots.get(server) {
+        let state_of = |node: usize| match snapshots.get(self.world.home(node)) {
             Some((snapshot, digest)) => known.servers.state_of(*digest, snapshot),
             None => known.servers.empty(),
         };
@@ -55,6 +58,7 @@ impl Simulation {
         let deed = (state, self.clocks[server].now(), deed);
         if let Some(transition) = known.servers.transition(&deed) {
             engine.footprint = transition.footprint.clone();
+            engine.units.clone_from(&transition.units);
             drop(known);
             self.follow(server, &transition);
             return Some(transition.reply.clone());
@@ -64,6 +68,7 @@ impl Simulation {
         if engine.loaded.is_none_or(|loaded| !loaded.holds_as(state)) || !subscribers.is_empty() {
             if engine.loaded.is_none() || !subscribers.is_empty() {
                 emulator.reset(self.clocks[server].clone());
+                self.config.keep_effects(emulator);
             }
             // They subscribe to an empty server. Otherwise they would run what is due there.
             for (actor, nth, channel) in subscribers {
@@ -110,6 +115,10 @@ impl Simulation {
         drop(open);
         let engine = &mut self.engines[server];
         engine.footprint = footprint.clone();
+        if self.config.replicas > 0 {
+            engine.units = emulator.effects();
+        }
+        let units = engine.units.clone();
         let (Some(learned), Some(state)) = (self.clients.learned(), self.world.servers[server]) else {
             return self.hear_from(server);
         };
@@ -136,7 +145,7 @@ impl Simulation {
             let waits = |of| !served.iter().any(|(served, _)| *served == of);
             known.servers.change_waiters(&mut next, |waiters| waiters.retain(|of| waits((of.actor, of.nth))));
         }
-        let transition = Transition { reply, footprint, next, messages, served };
+        let transition = Transition { reply, footprint, units, next, messages, served };
         let transition = known.servers.learn((state, self.clocks[server].now(), deed), transition);
         engine.loaded = Some(next);
         drop(known);
@@ -218,6 +227,7 @@ impl Simulation {
             && let Some(footprint) = self.footprint(server)
         {
             self.world.recorder.server_access(server, footprint);
+            self.note_units(server);
         }
     }
 }

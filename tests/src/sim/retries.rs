@@ -251,7 +251,7 @@ impl Simulation {
     /// How long it takes on each server until the next key has ended.
     fn ends_of_keys(&self) -> impl Iterator<Item = Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
-        self.clocks.iter().enumerate().filter_map(|(server, clock)| {
+        self.serving_clocks().filter_map(|(server, clock)| {
             let after = Timestamp::from_millis(clock.now().millis() - 1);
             let deadline = self.read(server, |data| data.next_deadline(after))??;
             clock.shows_in(deadline + JUST_PAST)

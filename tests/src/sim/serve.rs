@@ -61,13 +61,24 @@ impl Simulation {
 
     /// Opens a connection, with this number among those of the actor.
     pub(super) fn open(&mut self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
+        let server = self.find_primary(server);
         let session = (traffic != Traffic::Arrivals).then(|| self.new_session(actor, server, traffic));
         let world = &mut self.world;
         let gate = world.gate(actor, nth).unwrap_or_else(|| {
             world.gates.push(Gate::new(actor, nth, server));
             world.gates.len() - 1
         });
+        world.gates[gate].lead_to(server);
         (world.gates[gate].session, world.gates[gate].traffic) = (session, traffic);
+    }
+
+    /// The node to which a new connection leads.
+    fn find_primary(&mut self, server: usize) -> usize {
+        let node = self.world.primary(server);
+        if self.config.replicas > 0 {
+            self.world.recorder.primary_found(node);
+        }
+        node
     }
 
     /// Closes a connection, and records what that touches.
@@ -113,12 +124,20 @@ impl Simulation {
     /// Lets the request at this gate pass, and answers it.
     fn serve(&mut self, gate: usize, passage: Passage) {
         let Some(Pending { request, release, .. }) = self.world.gates[gate].pending.clone() else { return };
+        if self.notice_broken(gate, &request) {
+            return;
+        }
         if let Err(loss) = self.send(gate, &request, release, passage.fault) {
             return self.answer(gate, Answer::Lost(loss));
         }
         // A message that the request itself causes comes after its reply.
         self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
-        match self.run(gate, &request, &self.world.session(gate)) {
+        let ran = match self.acknowledged_at_once(gate, &request, passage) {
+            Some(count) => Ran::Ended(Ok(count)),
+            None => self.run(gate, &request, &self.world.session(gate)),
+        };
+        self.note_last_write(gate);
+        match ran {
             Ran::Ended(result) => {
                 match (&request.kind, &result) {
                     // The footprint of the command has what this touches.
@@ -168,7 +187,11 @@ impl Simulation {
         self.world.before_send(release);
         self.record_request_fault(gate, fault, request);
         match loss {
-            Loss::Late => self.world.delay(gate, request.clone()),
+            Loss::Late => {
+                // It is lost if its server is no longer found when it would arrive.
+                self.find_primary(self.world.home(self.world.gates[gate].server));
+                self.world.delay(gate, request.clone());
+            }
             Loss::Connection => self.reopen(gate),
             Loss::Request | Loss::Reply => {}
         }
@@ -219,11 +242,17 @@ impl Simulation {
 
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
     /// the answer back.
-    pub(crate) fn finish(&mut self, gate: usize, result: RedisResult<Value>, passage: Passage) {
+    pub(crate) fn finish(&mut self, gate: usize, mut result: RedisResult<Value>, passage: Passage) {
         let Gate { actor, traffic, .. } = self.world.gates[gate];
         let Some(Pending { request, brief, sent, task, .. }) = self.world.gates[gate].pending.clone() else {
             return;
         };
+        if request.waits_for_replicas().is_some()
+            && let (Ok(Value::Int(count)), Some(acknowledged)) =
+                (&mut result, self.acknowledged(gate, passage))
+        {
+            *count = acknowledged;
+        }
         let was_blocked = self.world.gates[gate].is_blocked();
         if was_blocked {
             self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
@@ -254,6 +283,7 @@ impl Simulation {
             self.record_request_fault(gate, fault, &request);
         }
         match outcome {
+            RequestOutcome::Answered => self.answer(gate, Answer::Reply(result)),
             RequestOutcome::Resent => self.world.arrive(gate, sent),
             RequestOutcome::TimedOut => self.answer(gate, Answer::Lost(Loss::Reply)),
             RequestOutcome::Cancelled => {
@@ -300,7 +330,7 @@ impl Simulation {
         }
     }
 
-    fn answer(&mut self, gate: usize, answer: Answer) {
+    pub(super) fn answer(&mut self, gate: usize, answer: Answer) {
         let Gate { actor, nth, .. } = self.world.gates[gate];
         let world = &mut self.world;
         world.gates[gate].pending = None;
@@ -309,9 +339,11 @@ impl Simulation {
     }
 
     /// Opens a new session in place of a broken one.
-    fn reopen(&mut self, gate: usize) {
+    pub(super) fn reopen(&mut self, gate: usize) {
         self.close(gate);
-        let (actor, server) = self.world.ends(gate);
+        let (actor, former) = self.world.ends(gate);
+        let server = self.find_primary(self.world.home(former));
+        self.world.gates[gate].lead_to(server);
         let session = self.new_session(actor, server, self.world.gates[gate].traffic);
         self.world.gates[gate].session = Some(session);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Data, DirectConnection, Emulator, Footprint};
+use emulator::{Data, DirectConnection, Emulator, Footprint, Unit};
 use locks::Record;
 use redis::{ConnectionLike as _, RedisResult, Value};
 
@@ -27,6 +27,8 @@ pub enum Server {
 pub(super) struct Engine {
     /// The footprint of its last deed.
     pub(super) footprint: Arc<Footprint>,
+    /// The effects of its last deed, if it has replicas.
+    pub(super) units: Vec<Arc<Unit>>,
     /// The state whose snapshot its emulator has. `None` if that comes from another execution.
     pub(super) loaded: Option<ServerState>,
     /// The connections of the subscribers, while something runs there.

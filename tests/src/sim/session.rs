@@ -103,6 +103,14 @@ impl Session {
         }
     }
 
+    /// Whether a new connection is like this one.
+    pub(super) fn is_as_new(&self) -> bool {
+        match self {
+            Session::Emulator(connection) => connection.get().is_none_or(DirectConnection::is_as_new),
+            Session::Redis(_) => false,
+        }
+    }
+
     /// The messages that a real server has sent. All of them come before the reply to this command.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ use super::clients::Clients;
 use super::config::{AFTER_EPOCH_MS, Recording, START, SimulationConfig};
 use super::gate::{Gate, GateState};
 use super::real_time::RealTime;
+use super::replication::Replication;
 use super::server::{Engine, Server};
 use super::session::Running;
 use super::world::{Lack, World};
@@ -62,8 +63,9 @@ impl Simulation {
         let is_service = |n| config.services.contains(&n);
         let actor = |n| ActorState { is_service: is_service(n), ..ActorState::new(Actor(n)) };
         let actors = (0..config.terms.leases.len()).map(actor).collect();
+        let replication = Replication::of(config.terms.servers, config.replicas);
         let sim = Simulation {
-            world: World { actors, servers: vec![None; servers.len()], ..World::default() },
+            world: World { actors, replication, servers: vec![None; servers.len()], ..World::default() },
             clocks: servers.iter().map(|_| clock()).collect(),
             engines: servers.iter().map(|_| Engine::default()).collect(),
             waits: Vec::new(),
@@ -94,6 +96,7 @@ impl Simulation {
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             if let Server::Emulator(emulator) = server {
                 emulator.reset(clock.clone());
+                self.config.keep_effects(emulator);
             }
         }
     }
@@ -220,7 +223,9 @@ impl Simulation {
 
     /// Runs what is due on every server by its clock.
     pub(crate) fn tick(&mut self) {
-        (0..self.servers.len()).for_each(|server| self.on_server(server, "tick", Emulator::tick));
+        let serving = (0..self.servers.len()).filter(|&node| self.world.is_serving(node));
+        let serving: Vec<usize> = serving.collect();
+        serving.into_iter().for_each(|node| self.on_server(node, "tick", Emulator::tick));
     }
 
     /// Sets the clock of a client.
@@ -282,6 +287,7 @@ impl World {
         let Some(RequestFault { outcome, .. }) = fault.of_request() else { return };
         let is_error = matches!(outcome, RequestOutcome::TimedOut | RequestOutcome::Disconnected);
         self.actor(actor).got_fault_error |= is_error;
-        self.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
+        self.recorder.reached().lost |=
+            !matches!(outcome, RequestOutcome::Cancelled | RequestOutcome::Answered);
     }
 }

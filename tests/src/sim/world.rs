@@ -10,6 +10,7 @@ use locks::Record;
 
 use super::actor_state::{ActorState, Life};
 use super::gate::{Gate, GateState};
+use super::replication::Replication;
 use super::shared_list::SharedList;
 use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
@@ -47,6 +48,8 @@ pub(crate) struct World {
     pub(super) n_turns: u64,
     /// The number of commands that have run.
     pub(super) n_run: u64,
+    /// The nodes of each server.
+    pub(super) replication: Vec<Replication>,
     /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
     /// For each server whose last writes may be lost: what it held before them and after each of

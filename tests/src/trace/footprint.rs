@@ -26,9 +26,10 @@ pub enum StepResource {
     Time,
     /// The faults of servers: they have an order.
     ServerFaults,
-    /// The log of a server. If its last writes can be lost, the order of all writes matters.
+    /// The log of a server. If a restart can lose its last writes, the order of all writes matters.
+    /// With replicas, it is what these have got.
     Log(usize),
-    /// Whether a server refuses requests.
+    /// Whether a server refuses requests, and whether clients find it.
     Service(usize),
     /// How far the clock of a server is from the true time.
     ServerClock(usize),
@@ -90,9 +91,9 @@ pub struct StepFootprint {
     /// All else that it read, or changed.
     read: Resources,
     written: Resources,
-    /// Grants for which the servers were checked. Oracles judge by the result, so that steps which
-    /// change it are dependent.
-    pub records_checked: Vec<Record>,
+    /// Grants for which the servers were checked, each with the server that has it. Oracles judge
+    /// by the result, so that steps which change it are dependent.
+    pub records_checked: Vec<(usize, Record)>,
     /// A command ran, and an oracle judges the order of all commands.
     pub is_in_order: bool,
     /// The step is a fault that takes from this budget.
@@ -177,8 +178,8 @@ impl StepFootprint {
     }
 
     fn sees_changes_by(&self, other: &StepFootprint) -> bool {
-        self.records_checked.iter().any(|record| {
-            let is_there = |server: usize| server == 0 || record.is_of_majority();
+        self.records_checked.iter().any(|(on, record)| {
+            let is_there = |server: usize| server == *on || record.is_of_majority();
             other.servers.iter().any(|(server, print)| is_there(*server) && changes(print, record))
         })
     }

@@ -191,6 +191,19 @@ impl Recorder {
         self.touch(|footprint| footprint.awaits_timer = true);
     }
 
+    /// Connections of clients lead to other servers from now on.
+    pub(crate) fn roles_changed(&mut self, servers: impl IntoIterator<Item = usize>) {
+        for server in servers {
+            self.write(StepResource::Service(server));
+            self.log_written(server);
+        }
+    }
+
+    /// A client found out which server is the primary now.
+    pub(crate) fn primary_found(&mut self, server: usize) {
+        self.read(StepResource::Service(server));
+    }
+
     /// The clock of a server was set, or jumped.
     pub(crate) fn clock_set(&mut self, server: usize) {
         self.write(StepResource::ServerClock(server));
@@ -208,8 +221,9 @@ impl Recorder {
         self.read(StepResource::Time);
     }
 
-    /// The servers were checked for these grants: oracles judge by the result.
-    pub(crate) fn grants_checked(&mut self, records: impl IntoIterator<Item = Record>) {
+    /// This server, or most servers, were checked for these grants: oracles judge by the result.
+    pub(crate) fn grants_checked(&mut self, server: usize, records: impl IntoIterator<Item = Record>) {
+        let records = records.into_iter().map(|record| (server, record));
         self.touch(|footprint| footprint.records_checked.extend(records));
     }
 

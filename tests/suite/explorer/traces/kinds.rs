@@ -122,8 +122,10 @@ const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k", "2:FLUS
 pub fn kinds() -> Vec<(&'static str, Rare)> {
     let none = Faults::none();
     let of = |name, faults, actors, commands, commands_max| {
-        (name, Rare { faults, actors, commands, commands_max, response_timeout: None, has_service: false })
+        let (response_timeout, has_service, replicas) = (None, false, 0);
+        (name, Rare { faults, actors, commands, commands_max, response_timeout, has_service, replicas })
     };
+    let with_replicas = |replicas, (name, rare)| (name, Rare { replicas, ..rare });
     let with_service = |(name, rare)| (name, Rare { has_service: true, ..rare });
     vec![
         of("types", none, 3, TYPES, 2),
@@ -147,6 +149,15 @@ pub fn kinds() -> Vec<(&'static str, Rare)> {
         of("calls of three clients", none, 3, CALLS, 2),
         of("calls and stalls", none.stalls(1), 2, CALLS, 2),
         of("calls and crashes", none.crashes(1), 2, CALLS, 2),
+        with_replicas(1, of("locks and failovers", none.failovers(1).behind(2), 2, LOCKS, 3)),
+        with_replicas(
+            1,
+            of("locks and split brains", none.failovers(1).behind(1).old_primary_writable(1), 2, LOCKS, 2),
+        ),
+        with_replicas(1, of("records and failovers", none.failovers(1).behind(1), 2, RECORDS, 2)),
+        with_replicas(1, of("majority and failovers", none.failovers(1).behind(1), 2, MAJORITY, 2)),
+        with_replicas(1, of("state and failovers", none.failovers(1).behind(1), 2, STATE, 2)),
+        with_replicas(1, of("calls and failovers", none.failovers(1).behind(1), 2, CALLS, 2)),
         with_service(of("services", none, 3, SERVICES, 2)),
         with_service(of("services and crashes", none.crashes(1), 2, SERVICES, 2)),
         with_service(of("services that start anew", none.respawns(1), 2, SERVICES, 2)),

@@ -113,6 +113,8 @@ pub struct Rare {
     pub response_timeout: Option<Duration>,
     /// The last of the actors is a service, and begins each round by waiting for an element of `l`.
     pub has_service: bool,
+    /// How many replicas each server has.
+    pub replicas: usize,
 }
 
 /// Commands that depend on the state of a connection.
@@ -168,6 +170,23 @@ const CLOCKS: &[&str] = &[
     "BLPOP l 0.01",
 ];
 
+/// Writes, and clients that wait until replicas have them.
+const ACKNOWLEDGED: &[&str] = &[
+    "SET a 1",
+    "INCR a",
+    "SET b 1 NX",
+    "feed: GET a -> SET b {}",
+    "GET b",
+    "DEL a",
+    "WAIT 1 10",
+    "WAIT 2 10",
+    "WAIT 1 0",
+    "2:SET a 2",
+    "EVAL if(redis.call('GET','a'))then\nredis.call('SET','b','2')\nend 0",
+    "MULTI",
+    "EXEC",
+];
+
 /// Commands that count, list and end connections, and the commands that open or close some.
 pub const CLIENTS: &[&str] = &[
     "INFO clients",
@@ -195,7 +214,9 @@ pub fn rarities() -> Vec<Rare> {
         commands_max,
         response_timeout: None,
         has_service: false,
+        replicas: 0,
     };
+    let with_replicas = |replicas, rare| Rare { replicas, ..rare };
     let times_out = |rare| Rare { response_timeout: Some(five), ..rare };
     vec![
         of(none.flushes(1), COMMANDS, 3),
@@ -232,6 +253,18 @@ pub fn rarities() -> Vec<Rare> {
         of(none.cancels(1), CLIENTS, 2),
         of(none.delays(1), CLIENTS, 2),
         of(none.drops(1), CLIENTS, 2),
+        with_replicas(1, of(none.failovers(1), COMMANDS, 2)),
+        with_replicas(1, of(none.failovers(1).behind(1), COMMANDS, 2)),
+        with_replicas(1, of(none.failovers(1).behind(2), COMMANDS_ON_MEMBERS, 2)),
+        with_replicas(2, of(none.failovers(1).behind(2), ACKNOWLEDGED, 3)),
+        with_replicas(1, of(none.failovers(1).behind(1).old_primary_writable(1), COMMANDS, 2)),
+        with_replicas(1, of(none.failovers(1).old_primary_writable(1), SESSIONS, 2)),
+        with_replicas(2, of(none.failovers(2).behind(1), ACKNOWLEDGED, 2)),
+        with_replicas(1, of(none.planned_failovers(1), SESSIONS, 3)),
+        with_replicas(1, of(none.planned_failovers(1).failovers(1).behind(1), WAITERS, 2)),
+        with_replicas(1, of(none.failovers(1).server_skew(five), CLOCKS, 2)),
+        with_replicas(1, of(none.failovers(1).behind(1).stalls(1), CLOCKS, 1)),
+        with_replicas(1, of(none.failovers(1).behind(1).delays(1), ACKNOWLEDGED, 2)),
     ]
 }
 
@@ -248,7 +281,7 @@ impl Rare {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut commands = commands(&mut rng, self.commands, self.actors, self.commands_max);
         let service = commands.pop_if(|_| self.has_service);
-        let program = program(seed, self.faults, commands);
+        let program = program(seed, self.faults, commands).replicas(self.replicas);
         let program = service.into_iter().fold(program, |program, mut commands| {
             // It would go on for ever if it pushed what it waits for.
             commands.retain(|command| !command.contains("PUSH"));

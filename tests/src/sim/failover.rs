@@ -1,0 +1,262 @@
+//! Failovers, and clients that wait for replicas.
+
+use std::sync::Arc;
+
+use emulator::{Clock, Emulator, Unit};
+use redis::Value;
+
+use super::gate::{Gate, Passage};
+use super::replication::Follower;
+use super::{Server, Simulation, World};
+use crate::fault::{FaultKind, Faults, LostWrites, Target};
+use crate::live::{Answer, Loss, Request};
+use crate::schedule::Step;
+use crate::trace::HappensBefore;
+
+impl Simulation {
+    /// Begins the logs: replicas have what their primaries hold now.
+    pub(crate) fn begin_replication(&mut self) {
+        (0..self.world.replication.len()).for_each(|server| self.begin_replication_of(server));
+    }
+
+    fn begin_replication_of(&mut self, server: usize) {
+        if self.config.replicas > 0 {
+            let base = self.snapshot(self.world.primary(server));
+            self.world.replication[server].begin_log(base);
+        }
+    }
+
+    /// Lets a replica take over without these writes. If its primary `stays`, that still serves the
+    /// connections that are open. Returns what is lost.
+    pub(crate) fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites {
+        let Some((server, place)) = self.world.followed_by(replica) else { return lost };
+        let order = HappensBefore::of(self.world.history());
+        let arrived = self.world.replication[server].arrived(place, &order, lost);
+        let Some((base, units, lost)) = arrived else { return lost };
+        self.demote(server);
+        let former = self.world.primary(server);
+        if !stays {
+            self.on_server(former, "hang up", Emulator::hang_up);
+            self.close_subscriptions(former);
+        }
+        let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
+        let deed = ("take over", base.digest(), commands);
+        self.on_server(replica, deed, |emulator| emulator.take_over(&base, &units));
+        self.on_server(replica, "tick", Emulator::tick);
+        self.world.replication[server].promote(place, stays);
+        self.begin_replication_of(server);
+        let nodes: Vec<usize> = self.world.replication[server].nodes().collect();
+        self.world.recorder.roles_changed(nodes);
+        if !stays {
+            self.follow_the_primary(former);
+        }
+        lost
+    }
+
+    /// The former primaries no longer serve their clients, and all replicas get everything. Returns
+    /// whether that concerns any client.
+    pub(crate) fn heal_replication(&mut self) -> bool {
+        let was_split =
+            (0..self.world.replication.len()).fold(false, |any, server| any | self.demote(server));
+        let waits = |gate: &Gate| {
+            let request = gate.pending.as_ref().and_then(|pending| pending.request.waits_for_replicas());
+            gate.is_blocked() && request.is_some()
+        };
+        let waiting = (0..self.world.gates.len()).filter(|&gate| waits(&self.world.gates[gate]));
+        let waiting: Vec<usize> = waiting.collect();
+        for &gate in &waiting {
+            self.stop_waiting(gate);
+            self.finish(gate, Ok(Value::Int(0)), Passage::default());
+        }
+        was_split || !waiting.is_empty()
+    }
+
+    fn demote(&mut self, server: usize) -> bool {
+        let Some(node) = self.world.replication[server].demote() else { return false };
+        self.on_server(node, "hang up", Emulator::hang_up);
+        self.close_subscriptions(node);
+        self.follow_the_primary(node);
+        true
+    }
+
+    /// The clients of this node go on at the new primary. Only a connection that is as it was when
+    /// it opened can be replaced unnoticed.
+    fn follow_the_primary(&mut self, former: usize) {
+        for gate in 0..self.world.gates.len() {
+            let own = &mut self.world.gates[gate];
+            let Some(session) = own.session.as_ref().filter(|_| own.server == former) else { continue };
+            let (is_as_new, has_written) = (session.is_as_new(), own.wrote.is_some() || own.wrote_before);
+            // They are on their way to a server that nobody finds.
+            own.late.clear();
+            // A client that waits for the server learns of the end by that.
+            if own.subscription.is_none() && !own.is_blocked() {
+                own.is_broken |= !is_as_new;
+                self.reopen(gate);
+                self.world.gates[gate].wrote_before = has_written;
+            }
+        }
+    }
+
+    /// If the connection has ended unnoticed, a request that depends on it fails. `WAIT` depends on
+    /// the last write.
+    pub(super) fn notice_broken(&mut self, gate: usize, request: &Request) -> bool {
+        let own = &mut self.world.gates[gate];
+        let waits_for_earlier = own.wrote_before && request.waits_for_replicas().is_some();
+        let is_broken = std::mem::take(&mut own.is_broken) || waits_for_earlier;
+        if is_broken {
+            let (actor, server) = self.world.ends(gate);
+            self.world.gates[gate].wrote_before = false;
+            self.world.recorder.primary_found(server);
+            self.world.lose_connection(actor);
+            self.answer(gate, Answer::Lost(Loss::Connection));
+        }
+        is_broken
+    }
+
+    /// A request of this connection has run.
+    pub(super) fn note_last_write(&mut self, gate: usize) {
+        let Gate { server, .. } = self.world.gates[gate];
+        let own = &self.world.replication[self.world.home(server)];
+        let step = self.world.history().steps.len();
+        if own.primary == server && own.last_write_of(step).is_some() {
+            let wrote = own.last_write_of(step);
+            (self.world.gates[gate].wrote, self.world.gates[gate].wrote_before) = (wrote, false);
+        }
+    }
+
+    /// If a client waits for replicas and enough have what it has written, returns their number.
+    pub(super) fn acknowledged_at_once(
+        &mut self,
+        gate: usize,
+        request: &Request,
+        passage: Passage,
+    ) -> Option<Value> {
+        let (wanted, _) = request.waits_for_replicas()?;
+        let reply = self.acknowledged(gate, passage)?;
+        let Gate { server, wrote, .. } = self.world.gates[gate];
+        let home = self.world.home(server);
+        if let Some(write) = wrote {
+            let order = HappensBefore::of(self.world.history());
+            self.world.replication[home].acknowledge(write, &order, lacking(passage));
+        }
+        self.world.recorder.log_written(server);
+        (wanted <= reply).then(|| {
+            self.engines[server].footprint = Arc::default();
+            self.note_footprint(server);
+            Value::Int(reply)
+        })
+    }
+
+    /// How many replicas have what a client has written, at the end of its `WAIT`. `None` if its
+    /// server has no replicas.
+    pub(super) fn acknowledged(&self, gate: usize, passage: Passage) -> Option<i64> {
+        let Gate { server, .. } = self.world.gates[gate];
+        let own = &self.world.replication[self.world.home(server)];
+        let is_meant = self.config.replicas > 0 && matches!(self.servers[server], Server::Emulator(_));
+        // A primary that was deposed has no replicas.
+        let all = if own.primary == server { own.followers.len() as i64 } else { 0 };
+        is_meant.then(|| (all - i64::from(lacking(passage).count_ones())).max(0))
+    }
+
+    /// The replicas that may not have what a client has written when its `WAIT` ends.
+    pub(crate) fn may_be_unacknowledged(&self, gate: usize) -> Vec<i64> {
+        let Gate { server, wrote, ref pending, .. } = self.world.gates[gate];
+        let own = &self.world.replication[self.world.home(server)];
+        let request = pending.as_ref().and_then(|pending| pending.request.waits_for_replicas());
+        let (Some((wanted, is_limited)), Some(write)) = (request, wrote.filter(|_| own.primary == server))
+        else {
+            return Vec::new();
+        };
+        let order = HappensBefore::of(self.world.history());
+        let Faults { behind, failovers, planned_failovers, .. } = self.config.faults;
+        let mut sets = own.may_not_have(write, &order, behind);
+        // Nothing but a failover ends a wait without a limit before the writes have arrived.
+        let ends = is_limited || failovers + planned_failovers > 0;
+        sets.retain(|set| ends || wanted + i64::from(set.count_ones()) <= own.followers.len() as i64);
+        sets
+    }
+
+    /// The clocks of the nodes that serve clients. A replica removes no key by itself.
+    pub(super) fn serving_clocks(&self) -> impl Iterator<Item = (usize, &Clock)> {
+        self.clocks.iter().enumerate().filter(|(node, _)| self.world.is_serving(*node))
+    }
+
+    /// What a server has just written goes to its replicas.
+    pub(super) fn note_units(&mut self, node: usize) {
+        let units = std::mem::take(&mut self.engines[node].units);
+        self.world.log_units(node, &units);
+    }
+}
+
+/// The replicas that a fault keeps from having what was written, a bit each.
+fn lacking(passage: Passage) -> i64 {
+    let fault = passage.fault.filter(|fault| fault.kind == FaultKind::Unacknowledged);
+    fault.map_or(0, |fault| fault.amount)
+}
+
+impl World {
+    /// The node that is the primary of a server.
+    pub(crate) fn primary(&self, server: usize) -> usize {
+        self.replication[server].primary
+    }
+
+    /// The nodes that are primaries, by their servers.
+    pub(crate) fn primaries(&self) -> impl Iterator<Item = usize> + Clone {
+        self.replication.iter().map(|own| own.primary)
+    }
+
+    /// The server whose data a node has.
+    pub(super) fn home(&self, node: usize) -> usize {
+        let is_home = self.replication.iter().position(|own| own.nodes().any(|own| own == node));
+        is_home.expect("every node belongs to a server")
+    }
+
+    /// Whether clients can have connections to a node.
+    pub(super) fn is_serving(&self, node: usize) -> bool {
+        self.replication.iter().any(|own| own.primary == node || own.deposed == Some(node))
+    }
+
+    /// The server that a node follows, and its place among the followers.
+    fn followed_by(&self, node: usize) -> Option<(usize, usize)> {
+        self.replication.iter().enumerate().find_map(|(server, own)| Some((server, own.place(node)?)))
+    }
+
+    /// The nodes that can take over. Of those that nothing distinguishes, the first one.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = usize> {
+        self.replication.iter().flat_map(move |own| {
+            let followers = &own.followers;
+            let is_first = move |&nth: &usize| {
+                let is_equal = |other: &Follower| {
+                    other.has == followers[nth].has
+                        && self.have_right_clocks([other.node, followers[nth].node])
+                };
+                !followers[..nth].iter().any(is_equal)
+            };
+            (0..followers.len()).filter(is_first).map(|nth| followers[nth].node)
+        })
+    }
+
+    fn have_right_clocks(&self, nodes: [usize; 2]) -> bool {
+        let setup =
+            self.history().steps.iter().filter_map(|step| step.fault()).filter(|fault| fault.is_setup());
+        let mut wrong = setup.map(|fault| fault.target);
+        !wrong.any(|target| nodes.map(Target::Server).contains(&target))
+    }
+
+    /// The writes that a node may lack when it takes over.
+    pub(crate) fn may_lack(&self, node: usize, most: u32) -> Vec<i64> {
+        let Some((server, place)) = self.followed_by(node) else { return Vec::new() };
+        let own = &self.replication[server];
+        if most == 0 || own.log_len() == 0 {
+            return vec![LostWrites::default().0];
+        }
+        let order = HappensBefore::of(self.history());
+        own.may_lack(place, &order, most).into_iter().map(|LostWrites(amount)| amount).collect()
+    }
+
+    fn log_units(&mut self, node: usize, units: &[Arc<Unit>]) {
+        let (by, step) = (self.last_step().and_then(Step::actor), self.history().steps.len() - 1);
+        let own = self.replication.iter_mut().find(|own| own.primary == node);
+        own.into_iter().for_each(|own| own.log(by, step, units));
+    }
+}

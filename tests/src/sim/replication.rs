@@ -1,0 +1,246 @@
+//! Servers with replicas: which node is the primary, and what the others may lack.
+//!
+//! What a replica has got is a beginning of what its primary has written. In an equivalent order of
+//! the same steps that may be another beginning. So a replica may lack any set of writes that
+//! contains everything that came about because of them. Which set it is, is decided only when it
+//! matters. Until then, the order of independent writes does not matter, and replication adds no
+//! schedules.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use emulator::{Snapshot, Unit};
+use fixedbitset::FixedBitSet;
+
+use crate::actor::{ACTORS_MAX, Actor};
+use crate::fault::{BEHIND_MAX, LostWrites};
+use crate::trace::HappensBefore;
+
+/// A server, and the nodes that have its data. A node is one of the emulators: first come those
+/// that are primaries at the start, then all others.
+#[derive(Clone)]
+pub(crate) struct Replication {
+    /// The node that clients find.
+    pub(super) primary: usize,
+    pub(super) followers: Vec<Follower>,
+    /// The former primary, if it still serves its clients.
+    pub(super) deposed: Option<usize>,
+    /// What all followers have. `None` if there are none.
+    base: Option<Arc<Snapshot>>,
+    /// What the primary has written since, in order.
+    log: Vec<Write>,
+}
+
+/// A node that follows a primary.
+#[derive(Clone)]
+pub(super) struct Follower {
+    pub(super) node: usize,
+    /// The writes of the log that it has for certain.
+    pub(super) has: BTreeSet<usize>,
+}
+
+impl Follower {
+    fn may_lack(&self, writes: &FixedBitSet) -> bool {
+        !self.has.iter().any(|&write| writes.contains(write))
+    }
+}
+
+/// Effects that replicas apply together.
+#[derive(Clone)]
+struct Write {
+    /// Whose step it was. `None` if it was no client's.
+    by: Option<Actor>,
+    /// The place of the step.
+    step: usize,
+    unit: Arc<Unit>,
+}
+
+/// For each write of a log, those that came about because of it, itself included.
+pub(super) struct Consequences(Vec<FixedBitSet>);
+
+impl Replication {
+    /// So many servers with so many replicas each.
+    pub(super) fn of(servers: usize, replicas: usize) -> Vec<Replication> {
+        let of = |server| {
+            let first = servers + server * replicas;
+            let follower = |node| Follower { node, has: BTreeSet::new() };
+            Replication {
+                primary: server,
+                followers: (first..first + replicas).map(follower).collect(),
+                deposed: None,
+                base: None,
+                log: Vec::new(),
+            }
+        };
+        (0..servers).map(of).collect()
+    }
+
+    /// The nodes that have its data, or had.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = usize> {
+        let followers = self.followers.iter().map(|follower| follower.node);
+        [self.primary].into_iter().chain(self.deposed).chain(followers)
+    }
+
+    /// All followers have this from now on, and the log is empty.
+    pub(super) fn begin_log(&mut self, base: Option<Arc<Snapshot>>) {
+        self.base = base;
+        self.log.clear();
+        self.followers.iter_mut().for_each(|follower| follower.has.clear());
+    }
+
+    /// The place of the last write, if it was made in the last of so many steps.
+    pub(super) fn last_write_of(&self, steps: usize) -> Option<usize> {
+        let last = self.log.len().checked_sub(1)?;
+        (self.log[last].step + 1 == steps).then_some(last)
+    }
+
+    /// The number of writes in the log.
+    pub(super) fn log_len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// The consequences of each write, if the steps so far are in this order.
+    pub(super) fn consequences(&self, order: &HappensBefore) -> Consequences {
+        let of = |write: usize| {
+            let follows = |&later: &usize| {
+                let (early, late) = (self.log[write].step, self.log[later].step);
+                early == late || order.precedes(early, late)
+            };
+            (write..self.log.len()).filter(follows).collect()
+        };
+        Consequences((0..self.log.len()).map(of).collect())
+    }
+
+    /// The primary has written these, in a step of a client or in another one.
+    pub(super) fn log(&mut self, by: Option<Actor>, step: usize, units: &[Arc<Unit>]) {
+        if !self.followers.is_empty() {
+            self.log.extend(units.iter().map(|unit| Write { by, step, unit: unit.clone() }));
+        }
+    }
+
+    /// The place of a node among the followers.
+    pub(super) fn place(&self, node: usize) -> Option<usize> {
+        self.followers.iter().position(|follower| follower.node == node)
+    }
+
+    /// The writes that a follower may lack, at most so many.
+    pub(super) fn may_lack(&self, follower: usize, order: &HappensBefore, most: u32) -> Vec<LostWrites> {
+        let consequences = self.consequences(order);
+        let wrote = |&actor: &Actor| self.log.iter().any(|write| write.by == Some(actor));
+        let writers: Vec<Actor> = (0..ACTORS_MAX).map(Actor).filter(wrote).collect();
+        // Each client is named as often as it loses a write, in order.
+        let mut all = vec![(LostWrites::default(), 0)];
+        let mut latest = 0;
+        for _ in 0..most {
+            let longer = all[latest..].iter().flat_map(|&(lost, first)| {
+                let later = writers.iter().enumerate().skip(first);
+                later.map(move |(nth, &actor)| (lost.with(actor), nth))
+            });
+            let longer: Vec<_> = longer.collect();
+            latest = all.len();
+            all.extend(longer);
+        }
+        let is_possible = |lost: &LostWrites| {
+            self.lost(&consequences, *lost).is_some_and(|writes| {
+                self.counted(&writes) == Some(*lost) && self.followers[follower].may_lack(&writes)
+            })
+        };
+        all.into_iter().map(|(lost, _)| lost).filter(is_possible).collect()
+    }
+
+    /// A follower takes over without these writes and all that came about because of them. If it
+    /// cannot lack them, it has everything. Returns what all followers had, what has arrived since,
+    /// and what is lost.
+    pub(super) fn arrived(
+        &self,
+        follower: usize,
+        order: &HappensBefore,
+        lost: LostWrites,
+    ) -> Option<(Arc<Snapshot>, Vec<Arc<Unit>>, LostWrites)> {
+        let lost = self.lost(&self.consequences(order), lost).and_then(|writes| {
+            let is_possible = self.followers[follower].may_lack(&writes);
+            self.counted(&writes).filter(|_| is_possible).map(|lost| (writes, lost))
+        });
+        let (writes, lost) = lost.unwrap_or_default();
+        let has = (0..self.log.len()).filter(|&write| !writes.contains(write));
+        Some((self.base.clone()?, has.map(|write| self.log[write].unit.clone()).collect(), lost))
+    }
+
+    /// A follower is the primary from now on. If the former one `stays`, it still serves its
+    /// clients, and otherwise it follows.
+    pub(super) fn promote(&mut self, follower: usize, stays: bool) {
+        let node = self.followers.remove(follower).node;
+        let former = std::mem::replace(&mut self.primary, node);
+        if stays {
+            self.deposed = Some(former);
+        } else {
+            self.followers.push(Follower { node: former, has: BTreeSet::new() });
+        }
+    }
+
+    /// The former primary no longer serves its clients. It follows the new one.
+    pub(super) fn demote(&mut self) -> Option<usize> {
+        let node = self.deposed.take()?;
+        self.followers.push(Follower { node, has: (0..self.log.len()).collect() });
+        Some(node)
+    }
+
+    /// The followers that may lack a write, as sets of nodes, a bit for each. None of them lacks
+    /// more than so many writes.
+    pub(super) fn may_not_have(&self, write: usize, order: &HappensBefore, most: u32) -> Vec<i64> {
+        if self.count(&self.consequences(order).0[write]) > most as usize {
+            return Vec::new();
+        }
+        let lacking: Vec<&Follower> =
+            self.followers.iter().filter(|follower| !follower.has.contains(&write)).collect();
+        let has_bit = |bits: i64, nth: usize| bits >> nth & 1 == 1;
+        // Of equal ones, the last lack it.
+        let is_canonical = |&bits: &i64| {
+            (0..lacking.len()).filter(|&nth| has_bit(bits, nth)).all(|nth| {
+                (nth..lacking.len())
+                    .all(|later| has_bit(bits, later) || lacking[later].has != lacking[nth].has)
+            })
+        };
+        let nodes = |bits: i64| {
+            let meant = (0..lacking.len()).filter(|&nth| has_bit(bits, nth));
+            meant.fold(0, |nodes, nth| nodes | 1 << lacking[nth].node)
+        };
+        (1..1_i64 << lacking.len()).filter(is_canonical).map(nodes).collect()
+    }
+
+    /// All followers but these have this write, and all that it came about from.
+    pub(super) fn acknowledge(&mut self, write: usize, order: &HappensBefore, lacking: i64) {
+        let Consequences(of) = self.consequences(order);
+        let causes = (0..=write).filter(|&cause| of[cause].contains(write));
+        for follower in self.followers.iter_mut().filter(|follower| lacking >> follower.node & 1 == 0) {
+            follower.has.extend(causes.clone());
+        }
+    }
+
+    /// The writes that are lost if these are. `None` if some of these do not exist.
+    fn lost(&self, consequences: &Consequences, lost: LostWrites) -> Option<FixedBitSet> {
+        let mut all = FixedBitSet::with_capacity(self.log.len());
+        for actor in (0..ACTORS_MAX).map(Actor) {
+            let own = (0..self.log.len()).rev().filter(|&write| self.log[write].by == Some(actor));
+            let last: Vec<usize> = own.take(lost.of(actor)).collect();
+            if last.len() < lost.of(actor) {
+                return None;
+            }
+            last.into_iter().for_each(|write| all.union_with(&consequences.0[write]));
+        }
+        Some(all)
+    }
+
+    /// How many writes of each client are among these. `None` if there are too many.
+    fn counted(&self, writes: &FixedBitSet) -> Option<LostWrites> {
+        let mut clients = writes.ones().filter_map(|write| self.log[write].by);
+        clients.try_fold(LostWrites::default(), |lost, actor| {
+            (lost.of(actor) < BEHIND_MAX as usize).then(|| lost.with(actor))
+        })
+    }
+
+    /// Clients made so many of these writes.
+    fn count(&self, writes: &FixedBitSet) -> usize {
+        writes.ones().filter(|&write| self.log[write].by.is_some()).count()
+    }
+}

@@ -1,0 +1,313 @@
+//! The explorer decides what a replica has got only when that matters. Here every write arrives in
+//! a step of its own, in the order of the writes, and so does every acknowledgement. Brute force
+//! runs all orders of everything. Both must have the same outcomes.
+//!
+//! This judge shares nothing with what it judges but the emulator's commands: it knows no effects,
+//! no footprints, and no order of steps but that in which they were taken.
+
+use std::collections::BTreeSet;
+
+use emulator::{Emulator, Reply};
+use harness::actor::Actor;
+use harness::execution::{Learning, Runner};
+use harness::explore::Dpor;
+use harness::sim::Recording;
+use harness::trace::{EventKind, History};
+use harness::{Client, Faults, Scenario, Schedule, replay};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::bounds;
+
+/// A command writes if and only if it changes what a reader can see.
+const COMMANDS: &[&str] = &[
+    "INCR a",
+    "INCR b",
+    "APPEND a 7",
+    "SETNX b 1",
+    "DEL a",
+    "GET a",
+    "GET b",
+    "EXISTS a b",
+    "WAIT 1 10",
+    "WAIT 2 10",
+    "WAIT 1 0",
+];
+
+/// The commands of each client.
+type Programs = Vec<Vec<&'static str>>;
+
+/// Executes commands on a new server. Returns the last reply, and what the server then holds.
+fn executed(commands: &[&str]) -> (String, String) {
+    let emulator = Emulator::new();
+    let mut connection = emulator.connection();
+    let mut reply = String::new();
+    for command in commands {
+        let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        reply = match connection.execute(&argv) {
+            Reply::Integer(number) => number.to_string(),
+            Reply::Bulk(text) => format!("\"{}\"", text.escape_ascii()),
+            Reply::Nil => "(nil)".into(),
+            other => unreachable!("{command} replies {other:?}"),
+        };
+    }
+    (reply, emulator.dump(0))
+}
+
+/// A state of brute force.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    clients: Vec<ClientState>,
+    /// What all servers hold, as the commands that led to it.
+    base: Vec<&'static str>,
+    /// What the primary has written since.
+    log: Vec<&'static str>,
+    /// How much of the log each replica has got.
+    cursors: Vec<usize>,
+    /// How much of it the primary knows each replica to have.
+    acknowledged: Vec<usize>,
+    failovers: usize,
+}
+
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct ClientState {
+    replies: Vec<String>,
+    /// It waits for so many replicas, and perhaps not for ever.
+    waits: Option<(usize, bool)>,
+    /// Where the log ended after its last write.
+    wrote: usize,
+    /// Its last write was before the failover, so that it cannot wait for it any more.
+    wrote_before: bool,
+    has_lost_its_connection: bool,
+}
+
+struct BruteForce {
+    programs: Programs,
+    behind: usize,
+    seen: BTreeSet<State>,
+    outcomes: BTreeSet<String>,
+}
+
+impl BruteForce {
+    fn visit(&mut self, mut state: State) {
+        // A client that has enough acknowledgements gets its reply.
+        for client in 0..state.clients.len() {
+            let acknowledged = state.acknowledged(client);
+            if state.clients[client].waits.is_some_and(|(wanted, _)| wanted <= acknowledged) {
+                state.clients[client].end_wait(acknowledged);
+            }
+        }
+        if !self.seen.insert(state.clone()) {
+            return;
+        }
+        for client in 0..state.clients.len() {
+            self.move_client(&state, client);
+        }
+        for replica in 0..state.cursors.len() {
+            if state.cursors[replica] < state.log.len() {
+                let mut next = state.clone();
+                next.cursors[replica] += 1;
+                self.visit(next);
+            }
+            if state.acknowledged[replica] < state.cursors[replica] {
+                let mut next = state.clone();
+                next.acknowledged[replica] = state.cursors[replica];
+                self.visit(next);
+            }
+            if state.failovers > 0 && state.log.len() - state.cursors[replica] <= self.behind {
+                self.visit(state.failed_over(replica));
+            }
+        }
+        if state.clients.iter().zip(&self.programs).all(|(client, program)| client.is_over(program)) {
+            let replies: Vec<_> = state.clients.iter().map(|client| &client.replies).collect();
+            self.outcomes.insert(format!("{replies:?}\n{}", executed(&state.data()).1));
+        }
+    }
+
+    fn move_client(&mut self, state: &State, client: usize) {
+        let mut next = state.clone();
+        let acknowledged = state.acknowledged(client);
+        let own = &mut next.clients[client];
+        if let Some((_, is_limited)) = own.waits {
+            // Without stalls, time passes only if no client that has begun has anything else to do.
+            let sleeps = |(other, program): (&ClientState, &Vec<_>)| {
+                let has_begun = !other.replies.is_empty();
+                !has_begun || other.waits.is_some() || other.is_over(program)
+            };
+            if is_limited && state.clients.iter().zip(&self.programs).all(sleeps) {
+                own.end_wait(acknowledged);
+                self.visit(next);
+            }
+            return;
+        }
+        let Some(&command) = self.programs[client].get(own.replies.len()) else { return };
+        if own.has_lost_its_connection {
+            return;
+        }
+        if let Some(words) = command.strip_prefix("WAIT ") {
+            let (wanted, limit) = words.split_once(' ').unwrap();
+            own.has_lost_its_connection |= own.wrote_before;
+            if !own.wrote_before {
+                own.waits = Some((wanted.parse().unwrap(), limit != "0"));
+            }
+            return self.visit(next);
+        }
+        let before = state.data();
+        let (reply, after) = executed(&[&before[..], &[command]].concat());
+        own.replies.push(reply);
+        if after != executed(&before).1 {
+            next.log.push(command);
+            let wrote = next.log.len();
+            (next.clients[client].wrote, next.clients[client].wrote_before) = (wrote, false);
+        }
+        self.visit(next);
+    }
+}
+
+impl State {
+    fn data(&self) -> Vec<&'static str> {
+        [&self.base[..], &self.log].concat()
+    }
+
+    fn acknowledged(&self, client: usize) -> usize {
+        self.acknowledged.iter().filter(|&&cursor| self.clients[client].wrote <= cursor).count()
+    }
+
+    /// A replica has taken over. The others follow it, and so does the former primary.
+    fn failed_over(&self, replica: usize) -> State {
+        let mut next = self.clone();
+        next.base.extend(next.log.drain(..).take(self.cursors[replica]).collect::<Vec<_>>());
+        next.cursors.fill(0);
+        next.acknowledged.fill(0);
+        next.failovers -= 1;
+        for client in &mut next.clients {
+            client.wrote_before |= client.wrote > 0;
+            client.wrote = 0;
+            client.has_lost_its_connection |= client.waits.take().is_some();
+        }
+        next
+    }
+}
+
+impl ClientState {
+    fn is_over(&self, program: &[&str]) -> bool {
+        self.has_lost_its_connection || self.replies.len() == program.len()
+    }
+
+    fn end_wait(&mut self, acknowledged: usize) {
+        self.waits = None;
+        self.replies.push(acknowledged.to_string());
+    }
+}
+
+fn brute_force(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> BTreeSet<String> {
+    let mut brute_force =
+        BruteForce { programs: programs.clone(), behind, seen: BTreeSet::new(), outcomes: BTreeSet::new() };
+    brute_force.visit(State {
+        clients: vec![ClientState::default(); programs.len()],
+        base: Vec::new(),
+        log: Vec::new(),
+        cursors: vec![0; replicas],
+        acknowledged: vec![0; replicas],
+        failovers,
+    });
+    brute_force.outcomes
+}
+
+fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> Scenario {
+    let faults = Faults::none().failovers(failovers as u32).behind(behind as u32);
+    let scenario = Scenario::new(format!("{programs:?}")).replicas(replicas).faults(faults);
+    let scenario = programs.iter().fold(scenario, |scenario, program| {
+        let program = program.clone();
+        scenario.actors(1, move |client: Client| {
+            let program = program.clone();
+            async move {
+                let mut link = client.connection();
+                for command in program {
+                    let mut words = command.split(' ');
+                    let mut cmd = redis::cmd(words.next().unwrap());
+                    let reply = cmd.arg(words.collect::<Vec<_>>()).query_async::<redis::Value>(&mut link);
+                    if reply.await.is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        })
+    });
+    scenario.finally("the data", |client, _| async move {
+        let mut link = client.connection();
+        let mut data = String::new();
+        for key in ["a", "b"] {
+            let value = redis::cmd("GET").arg(key).query_async::<Option<String>>(&mut link).await?;
+            data.extend(value.map(|value| format!("{key} = \"{value}\"\n")));
+        }
+        Err(data.into())
+    })
+}
+
+fn outcome(history: &History, clients: usize) -> String {
+    let mut replies = vec![Vec::new(); clients];
+    let mut data = String::new();
+    for event in &history.events {
+        match &event.kind {
+            // The client does not see the reply of a connection that has ended.
+            EventKind::Command { actor: Actor(actor), reply, .. }
+                if *actor < clients && reply != "broken pipe" =>
+            {
+                replies[*actor].push(reply.clone());
+            }
+            EventKind::Judged { violation, .. } => data = violation.clone().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    format!("{replies:?}\n{data}")
+}
+
+fn explored(scenario: &Scenario, clients: usize) -> BTreeSet<String> {
+    let mut runner = Runner::new().learning(Learning::Eager);
+    let (mut outcomes, mut dpor) = (BTreeSet::new(), Dpor::default());
+    while let Some(executed) = dpor.run_next(&mut runner, scenario) {
+        if !dpor.is_blocked() {
+            let schedule = Schedule { steps: executed.steps.clone() };
+            let history = replay(&mut runner, scenario, &schedule, Recording::Full);
+            outcomes.insert(outcome(&history, clients));
+        }
+    }
+    outcomes
+}
+
+#[track_caller]
+fn compare(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> usize {
+    let all = brute_force(programs, replicas, behind, failovers);
+    let explored = explored(&scenario(programs, replicas, behind, failovers), programs.len());
+    let missed: Vec<_> = all.difference(&explored).collect();
+    let invented: Vec<_> = explored.difference(&all).collect();
+    assert!(
+        missed.is_empty() && invented.is_empty(),
+        "{programs:?}, {replicas} replicas, {behind} behind, {failovers} failovers:\nmissed {missed:#?}\ninvented {invented:#?}"
+    );
+    all.len()
+}
+
+#[test]
+fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
+    let programs = bounds::PROGRAMS.get();
+    let mut outcomes = 0;
+    for seed in 0..programs {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        // A replica that is behind by less than it could be makes a client wait in fewer orders.
+        let behind = if seed.is_multiple_of(3) { 1 } else { 4 };
+        let known = if behind == 1 { &COMMANDS[..8] } else { COMMANDS };
+        let clients = rng.random_range(2..=3);
+        let commands_max = if clients == 2 { 3 } else { 2 };
+        let program = |rng: &mut Pcg64Mcg| {
+            let commands = rng.random_range(1..=commands_max);
+            (0..commands).map(|_| known[rng.random_range(0..known.len())]).collect()
+        };
+        let own: Programs = (0..clients).map(|_| program(&mut rng)).collect();
+        let replicas = rng.random_range(1..=2);
+        outcomes += compare(&own, replicas, behind, 1);
+    }
+    println!("{programs} programs, {outcomes} outcomes");
+}
