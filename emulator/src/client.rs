@@ -8,6 +8,7 @@ use bytes::Bytes;
 use slab::Slab;
 
 use crate::clock::Timestamp;
+use crate::cluster::HashSlot;
 use crate::error::Error;
 use crate::footprint::Footprint;
 use crate::reply::Reply;
@@ -69,6 +70,14 @@ pub struct Client {
     pub subscriptions: [BTreeSet<Bytes>; 3],
     /// Set by `CLIENT REPLY`.
     pub replies: Replies,
+    /// Set by `ASKING`.
+    pub asking: Asking,
+    /// Set by `READONLY`: it reads from a replica of a cluster.
+    pub reads_replicas: bool,
+    /// The slot of the keys of the running command, in a cluster.
+    pub hash_slot: Option<HashSlot>,
+    /// The running script may use keys of several slots.
+    pub may_cross_slots: bool,
     /// Which invalidation messages it gets. `None` without `CLIENT TRACKING`.
     pub tracking: Option<Tracking>,
     /// A fault: nothing reaches it any more, but its connection stays open.
@@ -117,6 +126,22 @@ pub struct Tracking {
     pub no_loop: bool,
     /// `CLIENT CACHING` was called, and holds for the next command.
     pub is_caching: bool,
+}
+
+/// Whether a command may use a slot that is on its way to this server: `ASKING`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asking {
+    /// The running command may, or all commands of the transaction.
+    pub holds: bool,
+    /// The next command may.
+    pub holds_next: bool,
+}
+
+impl Asking {
+    /// The state for the next command.
+    pub fn next(self, is_in_transaction: bool) -> Asking {
+        Asking { holds: self.holds_next || self.holds && is_in_transaction, holds_next: false }
+    }
 }
 
 /// Which replies a client does not get: `CLIENT REPLY`.
@@ -208,6 +233,8 @@ impl Client {
             && !self.is_monitor
             && !self.is_subscriber()
             && self.replies == Replies::default()
+            && self.asking == Asking::default()
+            && !self.reads_replicas
             && self.tracking.is_none()
             && self.closing == Closing::No
             && self.messages.is_empty()

@@ -116,6 +116,14 @@ texts! {
     STALE_IN_SCRIPT = "ERR Can not execute the command on a stale replica";
     NOREPLICAS = "NOREPLICAS Not enough good replicas to write.";
     CLUSTERDOWN = "CLUSTERDOWN The cluster is down";
+    CLUSTERDOWN_READS = "CLUSTERDOWN The cluster is down and only accepts read commands";
+    SLOT_NOT_SERVED = "CLUSTERDOWN Hash slot not served";
+    CROSSSLOT = "CROSSSLOT Keys in request don't hash to the same slot";
+    SCRIPT_CLUSTERDOWN = "ERR Script attempted to execute a command while the cluster is down";
+    SCRIPT_CLUSTERDOWN_READS = "ERR Script attempted to execute a write command while the cluster is down and readonly";
+    SCRIPT_NON_LOCAL_KEY = "ERR Script attempted to access a non local key in a cluster node";
+    SCRIPT_CROSSSLOT = "ERR Script attempted to access keys that do not hash to the same slot";
+    NO_CLUSTER_SCRIPT = "ERR Can not run script on cluster, 'no-cluster' flag is set.";
     TRYAGAIN = "TRYAGAIN Multiple keys request during rehashing of slot";
     RESET = "ERR the server was reset before the command arrived";
     ROLE_CHANGED = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";

@@ -71,6 +71,7 @@
 //! | `config` | the parameters of `CONFIG` |
 //! | `stats` | counters for `INFO`, `LATENCY` and `SLOWLOG` |
 //! | `script` | Lua: sandbox, budget, libraries, conversions; knows no command |
+//! | `cluster` | who owns which slot, as one server of a cluster sees it |
 //! | `client` | what the server knows of each connection |
 //! | `fault` | faults that a test places before commands |
 //! | `pubsub` | subscriptions |
@@ -107,6 +108,7 @@ mod keyspace;
 mod config;
 mod stats;
 mod script;
+mod cluster;
 mod client;
 mod fault;
 mod pubsub;

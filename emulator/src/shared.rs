@@ -16,6 +16,7 @@ use tokio::sync::futures::OwnedNotified;
 use crate::busy::Busy;
 use crate::client::Slot;
 use crate::clock::{Clock, Timestamp};
+use crate::cluster::Cluster;
 use crate::command;
 use crate::engine::{Departed, Engine, Job};
 use crate::replication::{Address, Copy, Network, Node, Peer, Replica};
@@ -77,6 +78,23 @@ impl Shared {
         let (host, port) = network.address(*node);
         replica.engine().follow(host.into(), port);
         replica.engine();
+    }
+
+    /// Makes a cluster of these servers, which are new: primaries first, and then the replicas of
+    /// each.
+    pub(crate) fn make_cluster(servers: &[Arc<Shared>], primaries: usize, replicas: usize) {
+        let network = Network::default();
+        for (own, server) in servers.iter().enumerate() {
+            let cluster = Cluster::new(own, primaries, replicas);
+            let node = server.join(&network, cluster.own_primary());
+            _ = server.place.set((network.clone(), node));
+            server.lock().cluster = Some(Box::new(cluster));
+        }
+        for server in servers {
+            server.lock().settle_role();
+        }
+        // The links begin now.
+        servers.iter().for_each(|server| drop(server.engine()));
     }
 
     /// Sets the address at which other servers and clients find this one.

@@ -119,7 +119,7 @@ pub(super) fn check_in_script(engine: &mut Engine, row: &Row) -> Result<(), Erro
 }
 
 /// The flags that the called script or function declares. `None` if it declares none.
-fn script_flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
+pub(super) fn script_flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
     let (scripts, functions) = engine.peek_programs();
     match row.name {
         "eval" | "eval_ro" => script::flags(argv[1]),

@@ -36,7 +36,7 @@ pub(super) fn perform_under_faults(
             let first = perform(table, engine, client, argv);
             if client.is_blocked { first } else { perform(table, engine, client, argv) }
         }
-        Some(Effect::Error(error)) => Reply::Error(transactions::refuse(engine, client, argv, error)),
+        Some(Effect::Error(error)) => Reply::Error(transactions::refuse(engine, client, argv, error.into())),
         Some(Effect::Delay(_)) | None => perform(table, engine, client, argv),
     }
 }

@@ -32,6 +32,7 @@ mod generic;
 mod string;
 
 mod admission;
+mod redirection;
 mod run;
 mod transactions;
 mod scripting;
@@ -113,6 +114,7 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
             true => perform(&TABLE, engine, &mut client, argv),
             false => fault::perform_under_faults(&TABLE, engine, &mut client, argv),
         };
+        client.asking = client.asking.next(client.transaction.is_some());
         engine.end_unit();
         engine.note_offset(&mut client);
         let reply = engine.post(&mut client, reply);

@@ -7,11 +7,12 @@ use super::flag::Flag;
 use super::row::{Row, Table};
 use super::run::{note_rejected, run};
 use super::table::resolve_under;
-use super::{admission, emulator, pubsub, transactions};
+use super::transactions::Refusal;
+use super::{admission, emulator, pubsub, redirection, transactions};
 use crate::client::{Client, Closing};
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
-use crate::error::{self, Error};
+use crate::error;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -28,8 +29,8 @@ pub(super) fn perform(
             client.close(Closing::Now);
             return Reply::NOTHING;
         }
-        Err(error) => {
-            let error = transactions::refuse(engine, client, argv, error);
+        Err(refusal) => {
+            let error = transactions::refuse(engine, client, argv, refusal);
             note_rejected(table, engine, argv, &error);
             return Reply::Error(error);
         }
@@ -52,33 +53,34 @@ const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 fn admit(
     table: &Table,
     engine: &mut Engine,
-    client: &Client,
+    client: &mut Client,
     argv: &Argv<'_>,
-) -> Result<&'static Row, Error> {
+) -> Result<&'static Row, Refusal> {
     let is_control = is_control(engine, argv);
     let row = if is_control { resolve_under(&emulator::ROW, argv) } else { table.resolve(argv) }?;
     if row.is_protected && !engine.allows_debug(client) {
-        return Err(error::DEBUG_NOT_ALLOWED);
+        return Err(error::DEBUG_NOT_ALLOWED.into());
     }
     if engine.must_authenticate(client) && !row.has(Flag::NoAuth) {
-        return Err(error::NO_AUTH);
+        return Err(error::NO_AUTH.into());
     }
     if client.transaction.is_some() && row.has(Flag::NoMulti) {
-        return Err(error::NOT_IN_MULTI);
+        return Err(error::NOT_IN_MULTI.into());
     }
+    redirection::check(table, engine, client, row, argv).map_err(Refusal::Redirection)?;
     admission::check(table, engine, client, row, argv)?;
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
-        return Err(error::only_pubsub(row.name));
+        return Err(error::only_pubsub(row.name).into());
     }
     admission::check_age_of_data(table, engine, client, row, argv)?;
     if client.is_monitor && (row.has(Flag::ReadOnly) || may_write(row)) {
-        return Err(error::REPLICA);
+        return Err(error::REPLICA.into());
     }
     if engine.is_amid_script
         && !row.has(Flag::AllowBusy)
         && let Some(refusal) = engine.busy.refusal()
     {
-        return Err(refusal);
+        return Err(refusal.into());
     }
     Ok(row)
 }

@@ -58,6 +58,9 @@ pub(super) fn is_allowed(row: &Row) -> bool {
 /// `PUBLISH channel message` and `SPUBLISH shardchannel message`: returns the number of receivers
 fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let [channel, message] = [argv[1], argv[2]].map(Bytes::copy_from_slice);
+    if ctx.engine.cluster.is_some() {
+        return Ok(Reply::count(ctx.engine.publish_to_cluster(topic, &channel, &message)));
+    }
     ctx.replicate_as_is(argv);
     Ok(Reply::count(ctx.engine.publish(topic, &channel, &message)))
 }

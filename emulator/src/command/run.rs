@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::argv::Argv;
 use super::flag::Flag;
 use super::row::{Ctx, Row, Table};
-use super::{admission, connection, missing, monitor};
+use super::{admission, connection, missing, monitor, redirection};
 use crate::client::{CallContext, Client};
 use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
@@ -116,7 +116,7 @@ fn call_from_script(
 fn admit_in_script(
     table: &Table,
     engine: &mut Engine,
-    client: &Client,
+    client: &mut Client,
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Result<&'static Row, Error> {
@@ -133,6 +133,7 @@ fn admit_in_script(
         return Err(error::READ_ONLY_SCRIPT);
     }
     admission::check_in_script(engine, row)?;
+    redirection::check_in_script(engine, client, row, argv)?;
     if client.may_be_busy && row.has(Flag::Write) {
         engine.busy.write()?;
     }

@@ -33,19 +33,36 @@ pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Rep
     Reply::status("QUEUED")
 }
 
+/// Why a command cannot run.
+pub(super) enum Refusal {
+    /// An error.
+    Error(Error),
+    /// Another server of the cluster may be able to run it, or none.
+    Redirection(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Error(error)
+    }
+}
+
 /// Returns the error for a command that cannot run. Under MULTI, it also makes EXEC abort.
 ///
-/// EXEC ends the transaction, even if EXEC itself is called in a wrong way.
+/// EXEC ends the transaction, even if EXEC itself is called in a wrong way. Clients of a cluster
+/// need the error of a redirection as it is.
 pub(super) fn refuse(
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     argv: &Argv<'_>,
-    error: Error,
+    refusal: Refusal,
 ) -> Error {
+    let is_redirection = matches!(refusal, Refusal::Redirection(_));
+    let (Refusal::Error(error) | Refusal::Redirection(error)) = refusal;
     if is_word(argv[0], "exec") {
         client.transaction = None;
         engine.watches.unwatch(client.slot);
-        return error::exec_abort(&error);
+        return if is_redirection { error } else { error::exec_abort(&error) };
     }
     if let Some(transaction) = &mut client.transaction {
         transaction.is_refused = true;

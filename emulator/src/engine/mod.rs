@@ -15,6 +15,7 @@ mod settings;
 mod tracking;
 mod effects;
 mod replication;
+mod cluster;
 mod blocked;
 
 use std::hash::BuildHasher as _;
@@ -246,6 +247,7 @@ impl Engine {
         self.end_unit();
         self.publish_events(None);
         self.serve_blocked();
+        self.notice_moved_slots();
         self.answer_observers();
         self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
@@ -319,6 +321,10 @@ impl Engine {
         if self.client_check_at.is_some_and(|at| at <= now) {
             self.check_clients(now);
         }
+        if let Some(cluster) = &mut self.cluster {
+            cluster.looked_at = now;
+            self.redirect_blocked();
+        }
         if self.pause.is_some_and(|(until, _)| until <= now) {
             self.unpause();
         }
@@ -348,6 +354,7 @@ impl Engine {
             self.asleep_until,
             self.client_check_at,
             self.next_look_at_links(),
+            self.next_miss(),
         ];
         let next_wake_up = next_wake_up.into_iter().flatten().min();
         let is_earlier = next_wake_up

@@ -1,6 +1,7 @@
 //! The part of the server in replication: its role, its links, and what follows from them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ const MIN_REPLICAS_TO_WRITE: Id = Id::of("min-replicas-to-write");
 const MIN_REPLICAS_MAX_LAG: Id = Id::of("min-replicas-max-lag");
 const REPLICA_READ_ONLY: Id = Id::of("replica-read-only");
 const REPLICA_SERVE_STALE_DATA: Id = Id::of("replica-serve-stale-data");
+/// For how long a primary holds back writes for `CLUSTER FAILOVER` (Redis: `CLUSTER_MF_TIMEOUT`).
+const HAND_OVER_MAX: Duration = Duration::from_secs(5);
 
 /// How the link to a primary ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +222,7 @@ impl Engine {
     /// network, if it has one, to become empty and do the same.
     pub(crate) fn reset_network(self: &mut Box<Self>) {
         if let Some((network, node)) = &self.replication.place {
-            let primary = network.reset(*node);
+            let primary = network.reset(*node, &self.clock);
             self.restore_role(primary);
         }
     }
@@ -238,6 +241,7 @@ impl Engine {
         self.drop_followers();
         self.replication = Replication { place: self.replication.place.take(), ..Replication::default() };
         self.update_outgoing();
+        self.cluster = self.cluster.as_ref().map(|cluster| Box::new(cluster.at_first()));
         if let Some((host, port)) = primary {
             self.follow(host.into(), port);
         }
@@ -261,6 +265,18 @@ impl Engine {
                     Order::Reset(primary) => {
                         engine.reset_to_start();
                         engine.restore_role(primary);
+                    }
+                    Order::HandOver(replica) => {
+                        let deadline = engine.clock.now() + HAND_OVER_MAX;
+                        let failover =
+                            Failover { target: Some(replica), deadline: Some(deadline), is_forced: false };
+                        engine.set_failover(Some(failover));
+                    }
+                    Order::Hear(claim) => engine.hear(&claim),
+                    Order::Rejoin(missed, at) => engine.rejoin(&missed, at),
+                    Order::Import(slot, from, keys) => engine.import(slot, from, keys),
+                    Order::Publish(topic, channel, payload) => {
+                        engine.publish(topic, &channel, &payload);
                     }
                 }
                 Reply::NOTHING
@@ -383,9 +399,13 @@ impl Engine {
         self.execution(None, |engine| {
             engine.replication.failover = None;
             if let Some(((host, port), link)) = target {
-                engine.replication.followers.retain(|follower| !Arc::ptr_eq(&follower.link, &link));
-                engine.follow(host.into(), port);
-                link.hand_over();
+                if let Some(claim) = engine.claim_for(&(host.clone(), port)) {
+                    engine.spread(&claim);
+                } else {
+                    engine.replication.followers.retain(|follower| !Arc::ptr_eq(&follower.link, &link));
+                    engine.follow(host.into(), port);
+                    link.hand_over();
+                }
             }
             engine.run_held_back();
             Reply::NOTHING

@@ -15,6 +15,7 @@ use super::watch::Watches;
 use crate::busy::Busy;
 use crate::client::{Client, Clients, Slot};
 use crate::clock::{Clock, Timestamp};
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::error::Error;
 use crate::fault::Faults;
@@ -66,6 +67,8 @@ pub struct Engine {
     pub tracker: Tracker,
     /// The part of the server in replication.
     pub replication: Replication,
+    /// The cluster, as this server sees it. `None` if it is part of no cluster.
+    pub cluster: Option<Box<Cluster>>,
     /// The effects of the running command.
     pub outgoing: Outgoing,
     /// The effects of the last execution, if they are kept.

@@ -49,6 +49,7 @@ impl Entry {
 }
 
 /// A value with its deadline and encoding, on its way to another key.
+#[derive(Clone, Debug)]
 pub struct Content(pub(super) Entry);
 
 /// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key

@@ -29,6 +29,7 @@ mod stats;
 pub use db::{Db, DueKeys, Expiry};
 pub use edit::Edit;
 pub use encoding::{Encoding, Limits, ListPack};
+pub use entry::Content;
 pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
 pub use list::List;

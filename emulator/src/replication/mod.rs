@@ -12,9 +12,10 @@ mod copy;
 mod network;
 mod role;
 
+pub use crate::cluster::Node;
 pub use copy::Copy;
 pub use effect::{Effect, Unit};
 pub use link::{Lag, Link, ReplicaEnd, Sent};
-pub use network::{Address, Network, Node, Order, Peer, Replica, is_same};
+pub use network::{Address, Network, Order, Peer, Replica, is_same};
 pub use outgoing::Outgoing;
 pub use role::{Failover, Follower, Replication, Upstream};

@@ -1,14 +1,19 @@
 //! The servers of one process that reach each other: a replica finds its primary here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::copy::Copy;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
+use crate::cluster::{Claim, HashSlot, Node};
+use crate::keyspace::Content;
+use crate::topic::Topic;
 
 /// The host of servers that do not listen, and the first of their ports.
 const HOST: &str = "127.0.0.1";
@@ -26,14 +31,12 @@ pub struct Network {
     is_stirred: Arc<AtomicBool>,
 }
 
-/// The index of a server of a network.
-pub type Node = usize;
-
 #[derive(Debug, Default)]
 struct State {
     members: Vec<Member>,
-    /// The pairs of servers that do not reach each other, each with the smaller index first.
-    cuts: BTreeSet<(Node, Node)>,
+    /// The pairs of servers that do not reach each other, each with the smaller index first, and
+    /// since when that is so on the clock of each.
+    cuts: BTreeMap<(Node, Node), [Timestamp; 2]>,
 }
 
 #[derive(Debug)]
@@ -45,10 +48,12 @@ struct Member {
     peer: Weak<dyn Peer>,
     wake_up: Arc<Notify>,
     orders: Vec<Order>,
+    /// What it has claimed in a cluster.
+    claim: Option<Claim>,
 }
 
 /// What a server is to do before it runs anything else.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Order {
     /// Become a primary, and close the connections of clients.
     TakeOver,
@@ -58,6 +63,17 @@ pub enum Order {
     Rename(Address, Address),
     /// Become empty, and what it was at first: a primary, or a replica of this server.
     Reset(Option<Address>),
+    /// Hear what a server of the cluster claims.
+    Hear(Claim),
+    /// Find out what it means that servers were out of reach until now. For each, this has the
+    /// time since which it was so; then the time now.
+    Rejoin(Vec<(Node, Timestamp)>, Timestamp),
+    /// Hand over to a replica as soon as that has everything: `CLUSTER FAILOVER`.
+    HandOver(Address),
+    /// Take keys of a slot. If they come from a server, the slot is still on its way from there.
+    Import(HashSlot, Option<Node>, Vec<(Bytes, Content)>),
+    /// Publish a message that a client has published elsewhere in the cluster.
+    Publish(Topic, Bytes, Bytes),
 }
 
 /// A server that others can follow.
@@ -97,7 +113,8 @@ impl Network {
         let mut state = self.state();
         let node = state.members.len();
         let address = (HOST.to_owned(), FIRST_PORT + node as u16);
-        state.members.push(Member { address, first_primary, clock, peer, wake_up, orders: Vec::new() });
+        let (orders, claim) = (Vec::new(), None);
+        state.members.push(Member { address, first_primary, clock, peer, wake_up, orders, claim });
         node
     }
 
@@ -122,11 +139,13 @@ impl Network {
         self.state().members.iter().map(|member| member.clock.clone()).collect()
     }
 
-    /// Tells every other server to become what it was at first, and heals all partitions. Returns
-    /// what the server itself followed at first.
-    pub(crate) fn reset(&self, node: Node) -> Option<Address> {
+    /// Tells every other server to become what it was at first, and heals all partitions. The server
+    /// itself has this clock now. Returns what it followed at first.
+    pub(crate) fn reset(&self, node: Node, clock: &Clock) -> Option<Address> {
         let mut state = self.state();
         state.cuts.clear();
+        state.members[node].clock = clock.clone();
+        state.members.iter_mut().for_each(|member| member.claim = None);
         let addresses: Vec<Address> = state.members.iter().map(|member| member.address.clone()).collect();
         let first = |member: &Member| member.first_primary.map(|primary| addresses[primary].clone());
         for (other, member) in state.members.iter_mut().enumerate() {
@@ -155,7 +174,7 @@ impl Network {
     pub(crate) fn reach(&self, from: Node, address: &Address) -> Option<(Arc<dyn Peer>, Replica)> {
         let to = self.at(address).filter(|&to| to != from)?;
         let state = self.state();
-        if state.cuts.contains(&(from.min(to), from.max(to))) {
+        if !state.reaches(from, to) {
             return None;
         }
         let Member { address, wake_up, .. } = &state.members[from];
@@ -177,13 +196,86 @@ impl Network {
 
     /// Parts two servers. The caller ends the links between them.
     pub(crate) fn part(&self, a: Node, b: Node) {
-        self.state().cuts.insert((a.min(b), a.max(b)));
+        let mut state = self.state();
+        let pair = (a.min(b), a.max(b));
+        let now = [pair.0, pair.1].map(|node| state.members[node].clock.now());
+        state.cuts.entry(pair).or_insert(now);
+        drop(state);
+        self.stir();
     }
 
-    /// Lets all servers reach each other again.
+    /// Lets all servers reach each other again, and hear what they have missed.
     pub(crate) fn heal(&self) {
-        self.state().cuts.clear();
+        let mut state = self.state();
+        let State { members, cuts } = &mut *state;
+        let mut missed: BTreeMap<Node, Vec<(Node, Timestamp)>> = BTreeMap::new();
+        for ((a, b), [since_a, since_b]) in std::mem::take(cuts) {
+            missed.entry(a).or_default().push((b, since_a));
+            missed.entry(b).or_default().push((a, since_b));
+        }
+        for (node, missed) in missed {
+            let claims = missed.iter().filter_map(|(other, _)| members[*other].claim.clone());
+            let claims: Vec<Order> = claims.map(Order::Hear).collect();
+            let member = &mut members[node];
+            member.orders.push(Order::Rejoin(missed, member.clock.now()));
+            member.orders.extend(claims);
+        }
+        drop(state);
         self.stir();
+    }
+
+    /// Whether two servers reach each other.
+    pub(crate) fn reaches(&self, from: Node, to: Node) -> bool {
+        self.state().reaches(from, to)
+    }
+
+    /// Gives an order to each of these servers that is reached.
+    pub(crate) fn give_all(&self, from: Node, to: impl Iterator<Item = Node>, order: &Order) {
+        let mut state = self.state();
+        for node in to.filter(|&node| node != from) {
+            if state.reaches(from, node) {
+                state.members[node].orders.push(order.clone());
+            }
+        }
+        drop(state);
+        self.stir();
+    }
+
+    /// Lets the servers of a cluster hear a claim: all but `from`, which has made it. A server that
+    /// is not reached hears it from another one that reaches both.
+    pub(crate) fn publish(&self, from: Node, claim: &Claim) {
+        let mut state = self.state();
+        let author = claim.node;
+        let nodes = 0..state.members.len();
+        let hears =
+            |to: &Node| nodes.clone().any(|via| state.reaches(author, via) && state.reaches(via, *to));
+        let hearers: Vec<Node> = nodes.clone().filter(|&to| to != from).filter(hears).collect();
+        for to in hearers {
+            state.members[to].orders.push(Order::Hear(claim.clone()));
+        }
+        state.members[author].claim = Some(claim.clone());
+        drop(state);
+        self.stir();
+    }
+
+    /// The pairs of servers of which the first has not reached the second for this time, on its own
+    /// clock.
+    pub(crate) fn missed(&self, timeout: Duration) -> BTreeSet<(Node, Node)> {
+        let state = self.state();
+        let is_over = |node: Node, since: Timestamp| since + timeout <= state.members[node].clock.now();
+        let cuts = state.cuts.iter().flat_map(|(&(a, b), &[at_a, at_b])| [((a, b), at_a), ((b, a), at_b)]);
+        cuts.filter(|&((node, _), since)| is_over(node, since)).map(|(pair, _)| pair).collect()
+    }
+
+    /// Since when a server does not reach others, on its own clock.
+    pub(crate) fn cuts_of(&self, node: Node) -> Vec<Timestamp> {
+        let state = self.state();
+        let cuts = state.cuts.iter().filter_map(|(&(a, b), &[at_a, at_b])| match node {
+            _ if node == a => Some(at_a),
+            _ if node == b => Some(at_b),
+            _ => None,
+        });
+        cuts.collect()
     }
 
     /// Begins the links that are missing, if something has changed since the last call.
@@ -203,6 +295,12 @@ impl Network {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn reaches(&self, from: Node, to: Node) -> bool {
+        !self.cuts.contains_key(&(from.min(to), from.max(to)))
     }
 }
 

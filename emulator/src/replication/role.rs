@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::link::{Lag, Link, ReplicaEnd};
-use super::network::{Address, Network, Node};
+use super::network::{Address, Network};
 use crate::clock::Timestamp;
+use crate::cluster::Node;
 
 /// The state of replication of one server.
 #[derive(Debug, Default)]

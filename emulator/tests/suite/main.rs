@@ -16,3 +16,4 @@ mod pipelines;
 mod prepared;
 mod busy_scripts;
 mod replication;
+mod cluster;

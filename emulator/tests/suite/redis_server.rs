@@ -9,6 +9,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -136,6 +137,36 @@ pub fn start_own(count: usize) -> Vec<OwnServer> {
     servers
 }
 
+/// A server of a cluster, for one test, with its port for the other servers.
+pub struct ClusterServer(pub OwnServer, pub u16);
+
+/// Starts this many servers that may form a cluster, with their files in a folder. Returns none,
+/// and prints a line on stderr, if no `redis-server` is installed.
+#[track_caller]
+pub fn start_cluster_servers(count: usize, folder: &Path) -> Vec<ClusterServer> {
+    let servers = (0..count).map_while(|nth| {
+        let bus_port = free_port()?;
+        let (nodes, bus) = (format!("nodes-{nth}.conf"), bus_port.to_string());
+        let settings: [(&str, &str); 6] = [
+            ("cluster-enabled", "yes"),
+            ("cluster-config-file", &nodes),
+            ("cluster-port", &bus),
+            ("cluster-node-timeout", "15000"),
+            ("repl-diskless-sync-delay", "0"),
+            ("dir", &folder.to_string_lossy()),
+        ];
+        let args: Vec<String> =
+            settings.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).into()]).collect();
+        let server = if is_installed() { start_with(&args) } else { None };
+        server.map(|server| ClusterServer(OwnServer(server), bus_port))
+    });
+    let servers: Vec<_> = servers.collect();
+    if servers.is_empty() {
+        say_it_is_missing("install redis-server");
+    }
+    servers
+}
+
 #[track_caller]
 pub(crate) fn say_it_is_missing(remedy: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -196,15 +227,18 @@ fn given() -> Option<Server> {
 
 /// A server that the tests start, if `redis-server` is installed.
 fn start() -> Option<Server> {
-    let is_installed = |program: &str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-        version.is_ok_and(|status| status.success())
-    };
-    if !is_installed("redis-server") {
-        return None;
-    }
+    if is_installed() { start_with(&[]) } else { None }
+}
+
+fn is_installed() -> bool {
+    let version = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
+}
+
+/// A server with more arguments. There must be a `redis-server`.
+fn start_with(args: &[String]) -> Option<Server> {
     (0..STARTS_MAX).find_map(|_| {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).ok()?.port();
+        let port = free_port()?;
         // The shell keeps only its input open, and ends the server when that input closes.
         let mut shell = Command::new("sh")
             .args(["-c", "redis-server \"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
@@ -214,6 +248,7 @@ fn start() -> Option<Server> {
             .args(["--enable-debug-command", "yes"])
             .arg("--dir")
             .arg(std::env::temp_dir())
+            .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -225,6 +260,10 @@ fn start() -> Option<Server> {
         log.lines().map_while(Result::ok).find(|line| line.contains("Ready to accept connections"))?;
         Some(Server { host: "127.0.0.1".into(), port, username: None, password: None, db: 0, lifeline })
     })
+}
+
+fn free_port() -> Option<u16> {
+    Some(TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).ok()?.port())
 }
 
 /// Sends an inline command and returns its reply of one line.

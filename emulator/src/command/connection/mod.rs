@@ -10,8 +10,8 @@ use sha1_smol::Sha1;
 use subtle::ConstantTimeEq as _;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
-use super::{Argv, Ctx, Outcome, Row, is_word};
-use crate::client::Closing;
+use super::{Argv, Ctx, Outcome, Row, integer, is_word};
+use crate::client::{Asking, Closing};
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -50,6 +50,9 @@ fn echo(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.cluster.is_some() && integer(argv[1])? != 0 {
+        return Err(Error::from_static("ERR SELECT is not allowed in cluster mode"));
+    }
     ctx.client.db = ctx.database(argv[1])?;
     Ok(Reply::OK)
 }
@@ -90,7 +93,7 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         field("version", Reply::bulk("7.0.15")),
         field("proto", Reply::Integer(protocol.version())),
         field("id", Reply::Integer(ctx.read_id() as i64)),
-        field("mode", Reply::bulk("standalone")),
+        field("mode", Reply::bulk(ctx.engine.mode())),
         field("role", Reply::bulk("master")),
         field("modules", Reply::Array(Vec::new())),
     ]))
@@ -141,6 +144,8 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     client.protocol = Protocol::Resp2;
     client.name = Bytes::new();
     client.replies.is_off = false;
+    client.asking = Asking::default();
+    client.reads_replicas = false;
     client.is_no_evict = false;
     client.is_authenticated = ctx.engine.password.is_empty();
     Ok(Reply::status("RESET"))

@@ -127,7 +127,7 @@ impl Row {
 }
 
 /// `HELP` of any command with subcommands: their arguments and their purpose. Each is made once.
-fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     static HELPS: Mutex<BTreeMap<&str, Reply>> = Mutex::new(BTreeMap::new());
     let mut helps = HELPS.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(helps.entry(ctx.row.name).or_insert_with(|| new_help(ctx)).clone())

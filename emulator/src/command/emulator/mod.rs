@@ -8,6 +8,7 @@
 
 mod words;
 mod servers;
+mod slots;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -32,7 +33,8 @@ pub(super) static ROW: Row = Row::container(
         Row::new("emulator|heal", 2, &[Admin, NoScript, Loading, Stale, NoMulti], servers::heal),
         Row::new("emulator|help", 2, &[Loading, Stale], help),
         Row::new("emulator|lag", 3, &[Admin, NoScript, Loading, Stale, NoMulti], servers::lag),
-        Row::new("emulator|partition", 4, &[Admin, NoScript, Loading, Stale, NoMulti], servers::partition),
+        Row::new("emulator|move-slot", -5, &[Admin, NoScript, Loading, Stale, NoMulti], slots::move_slot),
+        Row::new("emulator|partition", -3, &[Admin, NoScript, Loading, Stale, NoMulti], servers::partition),
         Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti], reset),
         Row::new("emulator|wait-blocked", -3, &[Admin, NoScript, Loading, Stale, NoMulti], wait_blocked),
     ],
@@ -60,6 +62,7 @@ const HELP: &[&str] = &[
     "FAILOVER [TO <host> <port>] [WRITABLE]",
     "    Let a replica of this primary take over at once, with what it has, and disconnect the clients of both.",
     "    This server becomes its replica. With WRITABLE it stays a primary, until REPLICAOF.",
+    "    In a cluster, no client is disconnected, and with WRITABLE this server is parted from all others.",
     "FAULT <effect> [COUNT <count>] [COMMAND <name>] [CLIENT <name>]",
     "    Place a fault on the next command, or on the next <count> commands (0: on all until CLEAR).",
     "    COMMAND limits it to one command, and CLIENT to clients with this name (see CLIENT SETNAME).",
@@ -81,8 +84,14 @@ const HELP: &[&str] = &[
     "    End all partitions, so that all servers reach each other again.",
     "LAG <milliseconds | HOLD | NONE>",
     "    Let this replica get late, by this time, what its primary writes; or get nothing; or get all at once.",
-    "PARTITION <host> <port>",
-    "    Part this server from another one: replication between them ends until HEAL.",
+    "MOVE-SLOT <slot> <host> <port> [KEYS [<key> ...]]",
+    "    Give a slot of this server, with its keys, to another server of the cluster.",
+    "    With KEYS, move only these keys: the slot is on its way, and clients get ASK and TRYAGAIN.",
+    "PARTITION <host> <port> [<host> <port> ...]",
+    "    Part this server from others: replication between them, and what they tell each other in a cluster,",
+    "    ends until HEAL.",
+    "PARTITION ALL",
+    "    Part this server from all others.",
     "RESET",
     "    Remove all data and faults. Restore the clock and the settings with which the server started, on all",
     "    servers that replicate, and the role of each.",

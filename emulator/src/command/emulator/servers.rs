@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::{Argv, Ctx, Outcome, is_word};
 use super::words::{MILLIS_MAX, number, unknown};
-use crate::error::Error;
+use crate::error::{self, Error};
 use crate::replication::{Address, Lag, Network, Node, Order};
 use crate::reply::Reply;
 
@@ -22,7 +22,7 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [word] if is_word(word, "writable") => true,
         [word, ..] => return Err(unknown("EMULATOR FAILOVER", word, &["TO host port", "WRITABLE"])),
     };
-    let (network, _) = place(ctx)?;
+    let (network, own) = place(ctx)?;
     let replication = &ctx.engine.replication;
     if let Some(upstream) = &replication.upstream {
         let primary = shown(&upstream.address());
@@ -30,7 +30,12 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             "ERR this server is a replica of {primary}: send EMULATOR FAILOVER to the primary"
         )));
     }
-    let followers: Vec<Address> = replication.followers.iter().map(|own| own.address.clone()).collect();
+    let followers: Vec<Address> = match ctx.engine.cluster_place() {
+        Some((cluster, network)) => {
+            cluster.replicas_of(cluster.own).map(|replica| network.address(replica)).collect()
+        }
+        None => replication.followers.iter().map(|own| own.address.clone()).collect(),
+    };
     let target =
         target.as_ref().map_or(followers.first(), |target| followers.iter().find(|own| *own == target));
     let Some(target) = target else {
@@ -40,6 +45,15 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             "ERR no such replica can take over. Replicas of this server: {known}"
         )));
     };
+    if let Some(claim) = ctx.engine.claim_for(target) {
+        if stays_writable {
+            part_from_all(ctx)?;
+            network.publish(own, &claim);
+        } else {
+            ctx.engine.spread(&claim);
+        }
+        return Ok(Reply::OK);
+    }
     let nodes =
         followers.iter().map(|follower| server_at(&network, follower)).collect::<Result<Vec<_>, _>>()?;
     for (follower, node) in followers.iter().zip(nodes) {
@@ -56,17 +70,42 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// `EMULATOR PARTITION host port`: parts this server from another one
+/// `EMULATOR PARTITION <host port [host port ...] | ALL>`: parts this server from others
 pub(super) fn partition(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let other = address(argv[2], argv[3])?;
-    let (network, own) = place(ctx)?;
-    let node = server_at(&network, &other)?;
-    if node == own {
-        return Err(Error::from_static("ERR a server cannot be parted from itself: name another one"));
+    if let [_, _, word] = argv
+        && is_word(word, "all")
+    {
+        part_from_all(ctx)?;
+        return Ok(Reply::OK);
     }
-    network.part(own, node);
-    ctx.engine.cut_links_to(&other);
+    let (addresses, []) = argv[2..].as_chunks::<2>() else {
+        return Err(error::wrong_arity(ctx.row.name));
+    };
+    let (network, own) = place(ctx)?;
+    let parse = |[host, port]: &[&[u8]; 2]| {
+        let other = address(host, port)?;
+        match server_at(&network, &other)? {
+            node if node == own => {
+                Err(Error::from_static("ERR a server cannot be parted from itself: name another one"))
+            }
+            node => Ok((node, other)),
+        }
+    };
+    // If one of them is wrong, none is parted.
+    for (node, other) in addresses.iter().map(parse).collect::<Result<Vec<_>, _>>()? {
+        network.part(own, node);
+        ctx.engine.cut_links_to(&other);
+    }
     Ok(Reply::OK)
+}
+
+fn part_from_all(ctx: &mut Ctx<'_>) -> Result<(), Error> {
+    let (network, own) = place(ctx)?;
+    for (node, other) in network.addresses().into_iter().enumerate().filter(|&(node, _)| node != own) {
+        network.part(own, node);
+        ctx.engine.cut_links_to(&other);
+    }
+    Ok(())
 }
 
 /// `EMULATOR HEAL`: ends all partitions
@@ -98,12 +137,12 @@ fn place(ctx: &Ctx<'_>) -> Result<(Network, Node), Error> {
     ))
 }
 
-fn address(host: &[u8], port: &[u8]) -> Result<Address, Error> {
+pub(super) fn address(host: &[u8], port: &[u8]) -> Result<Address, Error> {
     let port = number(port, 0..=u16::MAX.into(), "port")?;
     Ok((String::from_utf8_lossy(host).into_owned(), port as u16))
 }
 
-fn server_at(network: &Network, address: &Address) -> Result<Node, Error> {
+pub(super) fn server_at(network: &Network, address: &Address) -> Result<Node, Error> {
     network.at(address).ok_or_else(|| {
         let known: Vec<String> = network.addresses().iter().map(shown).collect();
         let known = known.join(", ");
@@ -111,6 +150,6 @@ fn server_at(network: &Network, address: &Address) -> Result<Node, Error> {
     })
 }
 
-fn shown((host, port): &Address) -> String {
+pub(super) fn shown((host, port): &Address) -> String {
     format!("{host}:{port}")
 }

@@ -87,6 +87,9 @@ fn copy(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             return Err(error::SYNTAX);
         }
     }
+    if ctx.engine.cluster.is_some() && target != ctx.client.db {
+        return Err(Error::from_static("ERR Copying to another database is not allowed in cluster mode"));
+    }
     if target == ctx.client.db && source == destination {
         return Err(error::SAME_OBJECT);
     }
@@ -133,6 +136,9 @@ fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `MOVE key db`
 fn move_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.cluster.is_some() {
+        return Err(Error::from_static("ERR MOVE is not allowed in cluster mode"));
+    }
     let (source, target) = (ctx.client.db, ctx.database(argv[2])?);
     if source == target {
         return Err(error::SAME_OBJECT);

@@ -46,6 +46,7 @@ fn store_position(argv: &Argv<'_>) -> Vec<usize> {
 /// [STORE destination]`
 pub(super) fn sort(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (options, destination) = Options::parse(&argv[2..], Destination::Allowed)?;
+    options.check_in(ctx)?;
     let items = sorted(ctx, argv[1], options, destination)?;
     let Some(destination) = destination else { return Ok(reply(items)) };
     let list: List = items.into_iter().map(Option::unwrap_or_default).collect();
@@ -64,6 +65,7 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// [ALPHA]`
 pub(super) fn sort_ro(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (options, _) = Options::parse(&argv[2..], Destination::Refused)?;
+    options.check_in(ctx)?;
     sorted(ctx, argv[1], options, None).map(reply)
 }
 
@@ -127,6 +129,20 @@ impl<'a> Options<'a> {
             };
         }
         Ok((options, destination))
+    }
+
+    /// Patterns may name keys of other servers of a cluster.
+    fn check_in(&self, ctx: &Ctx<'_>) -> Result<(), Error> {
+        match () {
+            () if ctx.engine.cluster.is_none() => Ok(()),
+            () if self.by.is_some_and(is_pattern) => {
+                Err(Error::from_static("ERR BY option of SORT denied in Cluster mode."))
+            }
+            () if !self.get.is_empty() => {
+                Err(Error::from_static("ERR GET option of SORT denied in Cluster mode."))
+            }
+            () => Ok(()),
+        }
     }
 
     /// The places that `LIMIT` selects, of `len`, counted from the last one if `is_reversed`.

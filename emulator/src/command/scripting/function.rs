@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
-use super::program::{check_flush_mode, keys_and_args, kill, lend};
+use super::program::{check_flush_mode, keys_and_args, kill, lend, prepare_for_cluster};
 use crate::busy::{Program, ProgramKind};
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
@@ -36,7 +36,8 @@ pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let functions = ctx.engine.functions(Access::Write);
     let function = functions.lookup(argv[1]).cloned().ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
-    let ready = functions.take(&function, mode)?;
+    prepare_for_cluster(ctx, argv)?;
+    let ready = ctx.engine.functions(Access::Write).take(&function, mode)?;
     let program = || Program::Function {
         name: function.1.clone(),
         argv: argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),

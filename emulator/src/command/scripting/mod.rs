@@ -10,7 +10,7 @@ use crate::client::CallContext;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::script::{Mode, Sha};
-use program::{check_flush_mode, keys_and_args, kill, lend};
+use program::{check_flush_mode, keys_and_args, kill, lend, prepare_for_cluster};
 
 const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
@@ -73,6 +73,7 @@ pub(super) const ROWS: &[Row] = &[
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
     let sha = ctx.engine.load_script(argv[1])?;
+    prepare_for_cluster(ctx, argv)?;
     invoke(ctx, &sha, mode, keys, args)
 }
 
@@ -83,6 +84,7 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     }
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
     let sha = ctx.engine.lookup_script(argv[1]).ok_or(error::NO_SCRIPT)?;
+    prepare_for_cluster(ctx, argv)?;
     invoke(ctx, &sha, mode, keys, args)
 }
 

@@ -1,5 +1,6 @@
 //! The common parts of the commands on scripts and of those on functions.
 
+use super::super::admission::script_flags;
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use crate::busy::{Program, ProgramKind};
 use crate::client::CallContext;
@@ -17,6 +18,18 @@ pub(super) fn keys_and_args<'a, 'b>(
     }
     let numkeys = usize::try_from(numkeys).map_err(|_| error::NUMKEYS_NEGATIVE)?;
     Ok(argv[3..].split_at(numkeys))
+}
+
+/// Checks whether a script may run in a cluster, and finds out whether its commands may use keys of
+/// several slots.
+pub(super) fn prepare_for_cluster(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Result<(), Error> {
+    if ctx.engine.cluster.is_none() {
+        return Ok(());
+    }
+    let flags = script_flags(ctx.engine, ctx.row, argv);
+    let has = |flag: &&str| flags.as_ref().is_some_and(|flags| flags.contains(flag));
+    ctx.client.may_cross_slots = flags.is_none() || has(&"allow-cross-slot-keys");
+    if has(&"no-cluster") { Err(error::NO_CLUSTER_SCRIPT) } else { Ok(()) }
 }
 
 /// Lends the engine and the client to a script.

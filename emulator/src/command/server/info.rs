@@ -37,7 +37,10 @@ const SECTIONS: &[Section] = &[
     Section("Commandstats", Shown::IfAsked, commandstats),
     Section("Errorstats", Shown::Always, errorstats),
     Section("Latencystats", Shown::IfAsked, latencystats),
-    Section("Cluster", Shown::Always, |_, text| write!(text, "cluster_enabled:0\r\n")),
+    Section("Cluster", Shown::Always, |ctx, text| {
+        let is_enabled = u8::from(ctx.engine.cluster.is_some());
+        write!(text, "cluster_enabled:{is_enabled}\r\n")
+    }),
     Section("Keyspace", Shown::Always, keyspace),
 ];
 
@@ -98,7 +101,7 @@ fn server(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("redis_git_sha1", &"00000000"),
             ("redis_git_dirty", &0),
             ("redis_build_id", &"0000000000000000"),
-            ("redis_mode", &"standalone"),
+            ("redis_mode", &ctx.engine.mode()),
             ("os", &format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH)),
             ("arch_bits", &usize::BITS),
             ("monotonic_clock", &"emulated"),

@@ -88,6 +88,9 @@ fn time(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `SWAPDB index1 index2`
 fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.cluster.is_some() {
+        return Err(Error::from_static("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let index = |arg: &[u8], error: &'static str| {
         let index = crate::parse::parse_integer(arg).and_then(|index| i32::try_from(index).ok());
         index.ok_or(Error::from_static(error))

@@ -20,6 +20,9 @@ pub(super) const ROLE: Row =
 
 /// `REPLICAOF <host port | NO ONE>`
 fn replicaof(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.cluster.is_some() {
+        return Err(Error::from_static("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if ctx.engine.fails_over() {
         return Err(Error::from_static("ERR REPLICAOF not allowed while failing over."));
     }
@@ -47,6 +50,11 @@ fn port_number(arg: &[u8], error: &'static str) -> Result<u16, Error> {
 /// Writes wait until a replica has all data. Then it takes over, and this server becomes its
 /// replica.
 fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.engine.cluster.is_some() {
+        return Err(Error::from_static(
+            "ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.",
+        ));
+    }
     let mut target: Option<Address> = None;
     let (mut timeout_ms, mut is_forced, mut aborts) = (None, false, false);
     let mut options = &argv[1..];

@@ -69,6 +69,8 @@ pub trait Servers {
     fn connect(&self, client: &str) -> Self::Peer;
     /// Returns when the server of a client has read what the client has sent.
     fn read(&mut self, client: &str);
+    /// Returns when the effects of a command that was answered have reached the other servers.
+    fn settle(&self, _client: &str, _argv: &[Vec<u8>]) {}
 }
 
 /// One emulator.
@@ -193,6 +195,7 @@ impl Transcript {
                     let name = if step.is_exception() { "" } else { client };
                     let peer = clients.entry(name).or_insert_with(|| servers.connect(name));
                     given = answer(peer, client, argv, || servers.connect(name));
+                    servers.settle(client, argv);
                 }
             }
             answers.push(given);

@@ -1,0 +1,62 @@
+//! Hash slots: the part of a cluster to which a key belongs.
+
+/// A part of the keys of a cluster, from 0 to 16383.
+pub type HashSlot = u16;
+
+/// The number of hash slots.
+pub const SLOTS: HashSlot = 16_384;
+
+/// The hash slot of a key. If the key has a tag, as in `{user}:cart`, only the tag counts.
+pub fn key_slot(key: &[u8]) -> HashSlot {
+    crc16(tag(key).unwrap_or(key)) % SLOTS
+}
+
+/// What stands between the first `{` and the next `}`, unless that is empty.
+fn tag(key: &[u8]) -> Option<&[u8]> {
+    let (_, behind) = key.split_at(key.iter().position(|&byte| byte == b'{')? + 1);
+    let len = behind.iter().position(|&byte| byte == b'}').filter(|&len| len > 0)?;
+    Some(&behind[..len])
+}
+
+/// CRC-16/XMODEM.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, &byte| crc << 8 ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)])
+}
+
+const POLYNOMIAL: u16 = 0x1021;
+
+static CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ POLYNOMIAL };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slots are those of `CLUSTER KEYSLOT` of a real server.
+    #[test]
+    fn only_a_tag_counts_if_it_is_not_empty() {
+        let slots = [
+            ("", 0),
+            ("123456789", 12_739),
+            ("foo", 12_182),
+            ("{foo}bar", 12_182),
+            ("foo{}bar", 14_292),
+            ("{{foo}}bar", 13_308),
+        ];
+        for (key, slot) in slots {
+            assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
+        }
+    }
+}
