@@ -40,9 +40,10 @@
 //!    `command::call`, which runs one execution (`Engine::execution` in `engine/mod.rs`).
 //! 4. `command` strikes with a fault if a test placed one (`command/fault.rs`). It finds the row of
 //!    the command and checks, in one fixed order (`command/perform.rs`): name and arity,
-//!    `DEBUG` protection, authentication, `MULTI`, `command/admission.rs` (memory, replicas),
-//!    pub/sub mode, `MONITOR`, busy scripts, `CLIENT PAUSE`. It queues the command after `MULTI`,
-//!    or runs the function of the row, such as that of `SET` in `command/string/set.rs`.
+//!    `DEBUG` protection, authentication, `MULTI`, `command/redirection.rs` (cluster),
+//!    `command/admission.rs` (memory, replicas), pub/sub mode, `MONITOR`, busy scripts, `CLIENT
+//!    PAUSE`. It queues the command after `MULTI`, or runs the function of the row, such as that of
+//!    `SET` in `command/string/set.rs`.
 //! 5. The function reads and changes the `keyspace`, which records the `footprint` of whatever it
 //!    touches, and returns a [`Reply`].
 //! 6. `engine` ends the execution: it serves blocked clients, notices watched keys, and hands the

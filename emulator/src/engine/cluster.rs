@@ -60,28 +60,33 @@ impl Engine {
     }
 
     /// The pairs of servers of which the first misses the second: it has not reached the other for
-    /// `cluster-node-timeout`.
+    /// `cluster-node-timeout`. There are none if this server reaches all others.
     pub(crate) fn missed(&mut self) -> BTreeSet<(Node, Node)> {
-        let timeout = self.node_timeout();
-        let missed = match self.cluster_place() {
-            Some((cluster, network)) if !network.cuts_of(cluster.own).is_empty() => network.missed(timeout),
-            _ => return BTreeSet::new(),
-        };
+        match self.cluster_place() {
+            Some((cluster, network)) if network.has_cuts(cluster.own) => self.missed_by_all(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Like [`missed`](Engine::missed), for a server that may reach all others.
+    pub(crate) fn missed_by_all(&mut self) -> BTreeSet<(Node, Node)> {
         // It depends on the time.
         self.keyspace.now();
-        missed
+        let timeout = self.node_timeout();
+        self.cluster_place().map_or_else(BTreeSet::new, |(_, network)| network.missed(timeout))
     }
 
     /// Whether the cluster is down, as far as this server knows: it serves no keys.
     pub(crate) fn is_cluster_down(&mut self) -> bool {
         let missed = self.missed();
         let needs_all = self.config.is_on(REQUIRES_FULL_COVERAGE);
-        let now = self.now();
+        let rejoins_at = self.cluster.as_ref().and_then(|cluster| cluster.rejoins_at);
+        let is_early = rejoins_at.is_some_and(|at| self.keyspace.now() < at);
         let Some(cluster) = &self.cluster else { return false };
         let lacks_slots = needs_all
             && (cluster.assigned() < SLOTS.into()
                 || cluster.failed(&missed).into_iter().any(|node| cluster.slot_count(node) > 0));
-        let rejoins = cluster.own_primary().is_none() && cluster.rejoins_at.is_some_and(|at| now < at);
+        let rejoins = is_early && cluster.own_primary().is_none();
         lacks_slots || !cluster.is_in_majority(&missed) || rejoins
     }
 

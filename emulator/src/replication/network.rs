@@ -34,8 +34,8 @@ pub struct Network {
 #[derive(Debug, Default)]
 struct State {
     members: Vec<Member>,
-    /// The pairs of servers that do not reach each other, each with the smaller index first, and
-    /// since when that is so on the clock of each.
+    /// The pairs of servers that do not reach each other, each with the smaller index first. Each
+    /// pair has the time since which that is so, on the clock of each.
     cuts: BTreeMap<(Node, Node), [Timestamp; 2]>,
 }
 
@@ -139,8 +139,8 @@ impl Network {
         self.state().members.iter().map(|member| member.clock.clone()).collect()
     }
 
-    /// Tells every other server to become what it was at first, and heals all partitions. The server
-    /// itself has this clock now. Returns what it followed at first.
+    /// Tells every other server to become what it was at first, and heals all partitions. The
+    /// server itself has this clock now. Returns what it followed at first.
     pub(crate) fn reset(&self, node: Node, clock: &Clock) -> Option<Address> {
         let mut state = self.state();
         state.cuts.clear();
@@ -265,6 +265,11 @@ impl Network {
         let is_over = |node: Node, since: Timestamp| since + timeout <= state.members[node].clock.now();
         let cuts = state.cuts.iter().flat_map(|(&(a, b), &[at_a, at_b])| [((a, b), at_a), ((b, a), at_b)]);
         cuts.filter(|&((node, _), since)| is_over(node, since)).map(|(pair, _)| pair).collect()
+    }
+
+    /// Whether a server does not reach all others.
+    pub(crate) fn has_cuts(&self, node: Node) -> bool {
+        self.state().cuts.keys().any(|&(a, b)| node == a || node == b)
     }
 
     /// Since when a server does not reach others, on its own clock.

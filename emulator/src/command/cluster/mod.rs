@@ -1,9 +1,9 @@
 //! Commands of a cluster. A server without one refuses them as Redis does without
 //! `cluster-enabled`. <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
 
+mod roles;
 mod slots;
 mod layout;
-mod roles;
 
 use super::Flag::{self, Admin, Fast, Loading, NoAsyncLoading, Stale};
 use super::{Argv, Ctx, Outcome, Row, docs};

@@ -137,7 +137,7 @@ pub(super) fn save_config(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `CLUSTER COUNT-FAILURE-REPORTS node-id`: how many primaries miss a server
 pub(super) fn count_failure_reports(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let node = by_id(ctx, argv[2])?;
-    let missed = ctx.engine.missed();
+    let missed = ctx.engine.missed_by_all();
     let cluster = ctx.engine.cluster()?;
     let own = cluster.own;
     let reports = cluster

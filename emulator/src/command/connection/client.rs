@@ -148,6 +148,7 @@ fn flags(client: &Client) -> String {
         ('B', client.tracking.as_ref().is_some_and(|tracking| tracking.is_broadcast)),
         ('c', client.closing == Closing::WhenWritten),
         ('A', client.closing == Closing::Now),
+        ('r', client.reads_replicas),
         ('e', client.is_no_evict),
     ];
     let set: String = flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).collect();

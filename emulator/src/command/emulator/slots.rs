@@ -59,6 +59,7 @@ fn target(ctx: &mut Ctx<'_>, slot: HashSlot, host: &[u8], port: &[u8]) -> Result
     let target = server_at(network, &address)?;
     let address = shown(&address);
     let refusal = match cluster.owner(slot) {
+        _ if !cluster.nodes().contains(&target) => format!("{address} is no server of the cluster"),
         Some(owner) if owner != cluster.own => {
             let owner = shown(&network.address(owner));
             format!("slot {slot} belongs to {owner}: send EMULATOR MOVE-SLOT there")

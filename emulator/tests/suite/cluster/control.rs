@@ -240,11 +240,36 @@ fn wrong_requests_are_told_what_is_right() {
     }
     assert_eq!(run(&servers[0], "CLUSTER INFO").matches("cluster_slots_ok:16384").count(), 1);
     assert!(run(&Emulator::new(), "CLUSTER HELP").contains("cluster support disabled"));
+    let outsider = servers[0].replica();
+    assert!(run(&servers[0], "EMULATOR MOVE-SLOT 1 127.0.0.1 6385").contains("is no server of the cluster"));
+    assert_eq!(run(&outsider, "GET b"), "(nil)");
+    assert_eq!(run(&servers[0], "EMULATOR PARTITION ALL"), "OK");
+    assert_eq!(run(&servers[0], "EMULATOR FAILOVER"), "OK");
     let alone = Emulator::new();
     alone.allow_control();
     assert!(run(&alone, "EMULATOR MOVE-SLOT 1 127.0.0.1 6380").contains("cluster support disabled"));
     for (primaries, replicas) in [(0, 0), (0, 3), (500, 1_000), (usize::MAX, 2)] {
         let error = Emulator::cluster(&Clock::manual(), primaries, replicas).unwrap_err();
         assert!(error.to_string().contains("a cluster has 1 to 1000 servers"), "{error}");
+    }
+}
+
+#[test]
+fn what_changes_slots_conflicts_with_every_command() {
+    let (_, servers) = cluster();
+    let footprint = |command: &str| {
+        run(&servers[0], command);
+        servers[0].footprint()
+    };
+    let [read, layout, missed] = ["GET b", "CLUSTER SLOTS", "GET foo"].map(footprint);
+    assert!(!read.conflicts_with(&layout) && !missed.conflicts_with(&layout));
+    let target = run(&servers[1], "CLUSTER MYID").replace('"', "");
+    for command in [
+        &format!("CLUSTER SETSLOT 3300 MIGRATING {target}"),
+        "CLUSTER DELSLOTS 1",
+        "EMULATOR MOVE-SLOT 3300 127.0.0.1 6380",
+    ] {
+        let change = footprint(command);
+        assert!([&read, &layout, &missed].iter().all(|other| change.conflicts_with(other)), "{command}");
     }
 }
