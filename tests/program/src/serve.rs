@@ -39,7 +39,10 @@ pub(crate) struct Args {
     /// The number of databases
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
-    /// The number of replicas, on the ports after that of the primary
+    /// Serve a cluster with this many primaries, on consecutive ports
+    #[arg(long, value_name = "PRIMARIES", conflicts_with = "databases", value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    cluster: Option<u16>,
+    /// The number of replicas of each primary, on the ports after those of the primaries
     #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(0..=100))]
     replicas: u16,
     /// Let clients move the clock and cause faults by the command EMULATOR (see EMULATOR HELP)
@@ -80,10 +83,9 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         guard(&endpoint, args.control)?;
     }
 
-    let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
-    let replicas: Vec<Emulator> = (0..args.replicas).map(|_| emulator.replica()).collect();
+    let emulators = emulators(args)?;
     let mut logs = Vec::new();
-    for server in std::iter::once(&emulator).chain(&replicas) {
+    for server in &emulators {
         server.leave_no_footprint();
         server.start_with("requirepass", password)?;
         server.start_with("enable-debug-command", &args.enable_debug_command)?;
@@ -95,21 +97,21 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
             server.allow_control();
         }
     }
-    let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
+    let server = emulators[0].listen(&addrs[..]).await.with_context(failed)?;
     let mut urls = vec![server.url()];
     let is_free = addrs.iter().any(|addr| addr.port() == 0);
-    let mut replica_servers: Vec<emulator::Server> = Vec::new();
-    for (replica, nth) in replicas.iter().zip(1..) {
-        let addr = replica_addr(server.addr(), is_free, nth)?;
-        let replica_server = replica.listen(addr).await;
-        replica_servers.push(replica_server.with_context(|| {
-            format!("cannot listen on {addr} for replica {nth}: choose another --port, or 0 for free ones")
+    let mut other_servers: Vec<emulator::Server> = Vec::new();
+    for (other, nth) in emulators[1..].iter().zip(1..) {
+        let addr = next_addr(server.addr(), is_free, nth)?;
+        let other_server = other.listen(addr).await;
+        other_servers.push(other_server.with_context(|| {
+            format!("cannot listen on {addr} for server {nth}: choose another --port, or 0 for free ones")
         })?);
     }
     #[cfg(unix)]
     let _unix_server = match &args.unix {
         Some(path) => {
-            let server = emulator.listen_unix(path, args.unix_perm).await;
+            let server = emulators[0].listen_unix(path, args.unix_perm).await;
             let server = server.with_context(|| {
                 format!("cannot listen on {}: choose another path with --unix", path.display())
             })?;
@@ -118,7 +120,11 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         }
         None => None,
     };
-    urls.extend(replica_servers.iter().map(|replica| format!("{} (replica)", replica.url())));
+    let primaries = args.cluster.unwrap_or(1);
+    urls.extend(other_servers.iter().zip(1..).map(|(server, nth)| match nth < primaries {
+        true => server.url(),
+        false => format!("{} (replica)", server.url()),
+    }));
     super::print(&urls.iter().map(|url| format!("listening on {url}\n")).collect::<String>())?;
     if !args.control {
         const HINT: &str =
@@ -130,6 +136,18 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     tokio::spawn(return_memory());
     stopped.notified().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The servers: primaries first, and then their replicas.
+fn emulators(args: &Args) -> Result<Vec<Emulator>> {
+    let replicas = args.replicas.into();
+    if let Some(primaries) = args.cluster {
+        return Ok(Emulator::cluster(&Clock::system(), primaries.into(), replicas)
+            .context("choose fewer for --cluster or --replicas")?);
+    }
+    let primary = Emulator::with_databases(Clock::system(), args.databases as usize);
+    let replicas: Vec<Emulator> = (0..replicas).map(|_: usize| primary.replica()).collect();
+    Ok(std::iter::once(primary).chain(replicas).collect())
 }
 
 /// Gives memory back to the system. The allocator does so a second after the memory was freed, and
@@ -144,12 +162,11 @@ async fn return_memory() {
     }
 }
 
-/// The address of the nth replica: that of the primary, with a port after its port or a free one.
-fn replica_addr(primary: SocketAddr, is_free: bool, nth: u16) -> Result<SocketAddr> {
-    let port = if is_free { Some(0) } else { primary.port().checked_add(nth) };
-    let port =
-        port.with_context(|| format!("there is no port for replica {nth} after {}", primary.port()))?;
-    Ok(SocketAddr::new(primary.ip(), port))
+/// The address of the nth server after the first: the next ports, or free ones.
+fn next_addr(first: SocketAddr, is_free: bool, nth: u16) -> Result<SocketAddr> {
+    let port = if is_free { Some(0) } else { first.port().checked_add(nth) };
+    let port = port.with_context(|| format!("there is no port for server {nth} after {}", first.port()))?;
+    Ok(SocketAddr::new(first.ip(), port))
 }
 
 /// Joins an address and a port. `addr` may have both.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use redis::Commands as _;
 
 use crate::program::cli::{Serving, lockstep};
+use crate::redis_server;
 
 /// A server that has printed its address.
 struct Started {
@@ -204,6 +205,49 @@ fn everybody_who_can_connect_needs_a_password_or_is_warned_of() {
         [&["--addr", "0.0.0.0:0", "--requirepass", "x", "--control"][..], &["--port", "0", "--control"]]
     {
         assert_eq!(start(args).stop(), "", "{args:?}");
+    }
+}
+
+/// The real `redis-cli` follows redirections of `serve --cluster`, and agrees with its slots.
+#[test]
+fn a_cluster_serves_redis_cli() {
+    let args = ["--port", "0", "--cluster", "3", "--replicas", "1", "--control"];
+    let mut server = start(&args);
+    let others: Vec<String> = (0..5).map(|_| url(&mut server.stdout)).collect();
+    assert_eq!(others.iter().filter(|url| url.ends_with(" (replica)")).count(), 3);
+    let mut first = server.connect();
+    assert!(ask(&mut first, "CLUSTER INFO").contains("cluster_slots_ok:16384"));
+    assert!(ask(&mut first, "CLUSTER MEET 127.0.0.1 1").contains("is no server of this cluster"));
+    let port = server.url.trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
+    let redis_cli = |args: &[&str]| {
+        let output = Command::new("redis-cli").args(["-p", &port]).args(args).output();
+        output.ok().map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(set) = redis_cli(&["-c", "SET", "foo", "v"]) else {
+        redis_server::say_it_is_missing("install redis-cli");
+        return;
+    };
+    assert_eq!(set, "OK");
+    assert_eq!(redis_cli(&["-c", "GET", "foo"]).as_deref(), Some("v"));
+    assert!(redis_cli(&["GET", "foo"]).is_some_and(|moved| moved.starts_with("MOVED 12182 127.0.0.1:")));
+    let checked = redis_cli(&["--cluster", "check", &format!("127.0.0.1:{port}")]).unwrap();
+    assert!(checked.contains("[OK] All nodes agree about slots configuration."), "{checked}");
+    assert!(checked.contains("[OK] All 16384 slots covered."), "{checked}");
+    server.stop();
+}
+
+#[test]
+fn a_cluster_that_cannot_be_is_told_so() {
+    for (args, text) in [
+        (&["--cluster", "0"][..], "0 is not in 1..=1000"),
+        (&["--cluster", "1000", "--replicas", "1"], "choose fewer for --cluster or --replicas"),
+        (&["--cluster", "3", "--databases", "4"], "cannot be used with"),
+        (&["--cluster", "3", "--port", "65534"], "there is no port for server 2 after 65534"),
+    ] {
+        let output = lockstep(&[&["serve"], args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(text), "{stderr}");
     }
 }
 
