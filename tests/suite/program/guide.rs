@@ -18,8 +18,8 @@ pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
 const GUIDE: &str = "tests/guide";
 /// Stands for any real server.
 const URL_OF_REDIS: &str = "redis://localhost:6379/9";
-/// The port in the pages, for the server and for its client. It may be taken here.
-const PORT: [&str; 2] = ["--port 7000", "redis-cli -p 7000"];
+/// The port in the pages. It may be taken here.
+const PORT: &str = "--port 7000";
 /// Begins the output of a command.
 const MARK: char = '\u{1}';
 /// The programs that pages use, on free ports. Everything ends with the shell.
@@ -35,13 +35,18 @@ lockstep() {
 }
 # The tests of a project.
 cargo() { SUITE_EXPLORATION="my lock" "$SUITE" --exact program::explorations::a_process_of_the_tests_below; }
+# The first server is on port 7000 in the pages, and the others on the next ports.
 redis-cli() {
-    local tries=0
+    local tries=0 nth=1
+    if [[ $1 == -p && $2 == 70?? ]]; then
+        nth=$(($2 - 6999))
+        shift 2
+    fi
     until grep -q redis:// serve.log 2>/dev/null; do
         if ((++tries > 1000)); then cat serve.log; return 1; fi
         sleep 0.02
     done
-    command redis-cli --no-raw -p "$(sed -n 's|.*redis://[^:]*:\([0-9]*\).*|\1|p' serve.log | head -n 1)" "$@"
+    command redis-cli --no-raw -p "$(sed -n 's|.*redis://[^:]*:\([0-9]*\).*|\1|p' serve.log | sed -n "${nth}p")" "$@"
 }
 "#;
 
@@ -250,7 +255,7 @@ fn run(commands: &[String], redis: Option<&str>) -> Vec<String> {
     for command in commands {
         script += &format!("begin_output\n{command}\n");
     }
-    script = script.replace(PORT[0], "--port 0").replace(PORT[1], "redis-cli");
+    script = script.replace(PORT, "--port 0");
     if let Some(redis) = redis {
         script = script.replace(URL_OF_REDIS, redis);
     }
