@@ -280,6 +280,7 @@ pub(crate) const ALGORITHM: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Crash),
             (Property::AtMostOnce, FaultClass::Slow),
             (Property::AtMostOnce, FaultClass::Server),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
     },
     scripts: &[BEGIN, RENEW, END, LOOK],

@@ -235,6 +235,10 @@ const SPEC: Spec = Spec {
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::NoLeak, FaultClass::Server),
         (Property::Fenced, FaultClass::Server),
+        (Property::ExclusiveFact, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
+        (Property::Fenced, FaultClass::Failover),
     ],
 };
 
@@ -260,6 +264,11 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::NoLeak, FaultClass::Server),
             (Property::Fenced, FaultClass::Server),
+            (Property::ExclusiveFact, FaultClass::Failover),
+            (Property::ExclusiveBelief, FaultClass::Failover),
+            (Property::NoLeak, FaultClass::Failover),
+            (Property::NoLostWakeUp, FaultClass::Failover),
+            (Property::Fenced, FaultClass::Failover),
         ],
         ..SPEC
     },

@@ -167,6 +167,10 @@ pub(crate) const SPEC: Spec = Spec {
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::NoLeak, FaultClass::Server),
         (Property::Fenced, FaultClass::Server),
+        (Property::ExclusiveFact, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
+        (Property::Fenced, FaultClass::Failover),
     ],
 };
 
@@ -179,6 +183,11 @@ const WAITING: Spec = Spec {
         (Property::NoLeak, FaultClass::Server),
         (Property::NoLostWakeUp, FaultClass::Server),
         (Property::Fenced, FaultClass::Server),
+        (Property::ExclusiveFact, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
+        (Property::NoLostWakeUp, FaultClass::Failover),
+        (Property::Fenced, FaultClass::Failover),
     ],
     ..SPEC
 };

@@ -21,7 +21,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease};
 use crate::lock::{Lock, Record, Release};
 use crate::mutex;
 use crate::row;
-use crate::spec::{Ability, Algorithm, Open, Spec};
+use crate::spec::{Ability, Algorithm, FaultClass, Open, Property, Spec};
 
 const KIND: Kind<ReentrantMutex> =
     Kind { protocol: mutex::protocol, new: |lease, _| ReentrantMutex { lease, held: Arc::default() } };
@@ -201,6 +201,18 @@ pub const ALGORITHM: Algorithm = Algorithm {
     spec: &Spec {
         abilities: &[Ability::Fences, Ability::Reenters],
         guarantees: "one unexpired grant at a time, which its owner can take again, with a fencing token that is greater than all before",
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Fenced, FaultClass::Server),
+            (Property::ExclusiveFact, FaultClass::Failover),
+            (Property::ExclusiveBelief, FaultClass::Failover),
+            (Property::NoLeak, FaultClass::Failover),
+            (Property::Unbroken, FaultClass::Failover),
+            (Property::Fenced, FaultClass::Failover),
+        ],
         ..mutex::SPEC
     },
     open: Open::One(|connection, env, terms| {

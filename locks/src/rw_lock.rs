@@ -236,6 +236,9 @@ const SPEC: Spec = Spec {
         (Property::WriterAlone, FaultClass::Server),
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::NoLeak, FaultClass::Server),
+        (Property::WriterAlone, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
     ],
 };
 
@@ -258,6 +261,10 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::NoLeak, FaultClass::Server),
             (Property::NoLostWakeUp, FaultClass::Server),
+            (Property::WriterAlone, FaultClass::Failover),
+            (Property::ExclusiveBelief, FaultClass::Failover),
+            (Property::NoLeak, FaultClass::Failover),
+            (Property::NoLostWakeUp, FaultClass::Failover),
         ],
         ..SPEC
     },

@@ -228,6 +228,9 @@ const SPEC: Spec = Spec {
         (Property::OverIssue, FaultClass::Server),
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::NoLeak, FaultClass::Server),
+        (Property::OverIssue, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
     ],
 };
 
@@ -239,6 +242,10 @@ const WAITING: Spec = Spec {
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::NoLeak, FaultClass::Server),
         (Property::NoLostWakeUp, FaultClass::Server),
+        (Property::OverIssue, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
+        (Property::NoLeak, FaultClass::Failover),
+        (Property::NoLostWakeUp, FaultClass::Failover),
     ],
     ..SPEC
 };

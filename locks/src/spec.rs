@@ -296,6 +296,9 @@ named! {
         /// One server's clock jumps ahead by more than a lease, or one server restarts. It loses
         /// all data, its last write, or only its scripts.
         Server = "server",
+        /// A replica takes over. It lacks the last write, or its clock is ahead, or the old primary
+        /// still serves some clients, or nothing is wrong with it. It knows no scripts.
+        Failover = "failover",
         /// An acquire or a release is cancelled wherever it waits.
         Cancel = "cancel",
         /// Two of the faults above.
@@ -310,9 +313,9 @@ impl FaultClass {
     /// The classes whose faults this class combines, or repeats in a longer scenario. A property
     /// that breaks in one of them is not asked here.
     pub fn combines(self) -> &'static [FaultClass] {
-        use FaultClass::{Cancel, Crash, Lost, Order, Pairs, Rounds, Server, Skew, Slow};
+        use FaultClass::{Cancel, Crash, Failover, Lost, Order, Pairs, Rounds, Server, Skew, Slow};
         match self {
-            Order | Skew | Crash | Slow | Lost | Server => &[],
+            Order | Skew | Crash | Slow | Lost | Server | Failover => &[],
             Cancel => &[Order],
             Pairs => &[Order, Skew, Crash, Slow, Lost],
             Rounds => &[Order, Slow, Lost],

@@ -30,6 +30,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Skew),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Failover),
         ],
     },
     scripts: &[],

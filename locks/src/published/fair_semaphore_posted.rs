@@ -36,6 +36,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::NoLeak, FaultClass::Server),
             (Property::Recovers, FaultClass::Server),
             (Property::Recovers, FaultClass::Cancel),
+            (Property::Recovers, FaultClass::Failover),
+            (Property::NoLeak, FaultClass::Failover),
         ],
     },
     scripts: &[],

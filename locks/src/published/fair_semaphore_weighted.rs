@@ -31,6 +31,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Skew),
             (Property::OwnerSafe, FaultClass::Server),
             (Property::Recovers, FaultClass::Pairs),
+            (Property::OwnerSafe, FaultClass::Failover),
+            (Property::NoLeak, FaultClass::Failover),
         ],
     },
     scripts: &[],

@@ -58,6 +58,8 @@ const SPEC: &Spec = &Spec {
         (Property::ExclusiveFact, FaultClass::Server),
         (Property::ExclusiveBelief, FaultClass::Server),
         (Property::Progress, FaultClass::Order),
+        (Property::ExclusiveFact, FaultClass::Failover),
+        (Property::ExclusiveBelief, FaultClass::Failover),
     ],
 };
 

@@ -80,6 +80,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Order),
             (Property::NoLeak, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Failover),
         ],
     },
     scripts: &[READ, WRITE, RELEASE],

@@ -42,6 +42,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Progress, FaultClass::Order),
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::ExclusiveFact, FaultClass::Failover),
+            (Property::ExclusiveBelief, FaultClass::Failover),
         ],
     },
     scripts: &[],

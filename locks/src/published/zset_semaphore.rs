@@ -42,6 +42,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Skew),
             (Property::NoLeak, FaultClass::Server),
             (Property::Recovers, FaultClass::Pairs),
+            (Property::NoLeak, FaultClass::Failover),
         ],
     },
     scripts: &[],

@@ -16,7 +16,11 @@ pub(crate) const ALGORITHM_WINDOW: Algorithm = Algorithm {
         guarantees: "the limit in any span as long as the window; a request that is sent again counts once",
         assumes: "a server that keeps its data and whose clock does not jump ahead",
         objection: "a request whose reply was lost counts from when it was granted, not from when its client hears of it",
-        breaks: &[(Property::Rate, FaultClass::Lost), (Property::Rate, FaultClass::Server)],
+        breaks: &[
+            (Property::Rate, FaultClass::Lost),
+            (Property::Rate, FaultClass::Server),
+            (Property::Rate, FaultClass::Failover),
+        ],
     },
     scripts: &[sliding_window::ACQUIRE],
     open: Open::Task(Task {
@@ -33,7 +37,11 @@ pub(crate) const ALGORITHM_BUCKET: Algorithm = Algorithm {
     name: "limiter_bucket",
     spec: &Spec {
         guarantees: "the limit in any span as long as the window, one request after another",
-        breaks: &[(Property::Rate, FaultClass::Lost), (Property::Rate, FaultClass::Server)],
+        breaks: &[
+            (Property::Rate, FaultClass::Lost),
+            (Property::Rate, FaultClass::Server),
+            (Property::Rate, FaultClass::Failover),
+        ],
         ..*ALGORITHM_WINDOW.spec
     },
     scripts: &[token_bucket::ACQUIRE],

@@ -72,6 +72,15 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
                 none.flushes(1),
             ],
         ),
+        FaultClass::Failover => (
+            vec![],
+            vec![
+                none.failovers(1).behind(1),
+                none.failovers(1).old_primary_writable(1),
+                none.failovers(1).server_skew(just_past),
+                none.planned_failovers(1),
+            ],
+        ),
         FaultClass::Cancel => (vec![], vec![none.cancels(1)]),
         FaultClass::Pairs => (
             vec![],
@@ -90,6 +99,11 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
     let late = (class == FaultClass::Slow).then_some(late);
     let for_three = for_three.into_iter().map(bound(CLIENTS_MAX));
     for_three.chain(for_two.into_iter().map(bound(CLIENTS_FEW))).chain(late).collect()
+}
+
+/// How many replicas each server has in a class.
+pub(super) fn replicas(class: FaultClass) -> usize {
+    usize::from(class == FaultClass::Failover)
 }
 
 /// The properties that are checked for an algorithm in a class.
@@ -133,6 +147,7 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
                         | FaultClass::Pairs
                         | FaultClass::Rounds
                         | FaultClass::Server
+                        | FaultClass::Failover
                 )
         }
         Property::NoLostWakeUp => {
@@ -150,6 +165,7 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
 /// The events that must happen in some execution of such an algorithm with these faults.
 pub(super) fn must_reach(kind: AlgorithmKind, faults: &Faults) -> Reached {
     let is_set = |spans: &[Duration]| spans.iter().any(|span| !span.is_zero());
+    let strikes = faults.restarts + faults.reloads + faults.failovers + faults.planned_failovers;
     let skews = [faults.skew, faults.server_skew, faults.jump];
     Reached {
         contention: false,
@@ -160,6 +176,6 @@ pub(super) fn must_reach(kind: AlgorithmKind, faults: &Faults) -> Reached {
         skew: is_set(&skews) || faults.drift_ppm + faults.server_drift_ppm > 0,
         // If an algorithm has no scripts, it does not matter when a server forgets them. So an
         // exploration has one place for that.
-        server: kind.is_lock() && (faults.restarts + faults.reloads > 0 || !faults.server_jump.is_zero()),
+        server: kind.is_lock() && (strikes > 0 || !faults.server_jump.is_zero()),
     }
 }

@@ -10,7 +10,7 @@ mod membership;
 
 use std::time::Duration;
 
-use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property, Spec};
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 
 pub use bounds::{Bound, bounds, properties};
 pub use membership::{ForeignStep, match_class};
@@ -54,12 +54,14 @@ impl Effort {
     pub const THOROUGH: Effort = Effort { limit: 300_000, samples: 20_000, seed: 0 };
 
     /// A bound for an algorithm, and the effort for the explorations within it.
-    fn within(self, bound: Bound, spec: &Spec) -> (Bound, Effort) {
+    fn within(self, bound: Bound, algorithm: &Algorithm) -> (Bound, Effort) {
         let Effort { limit, samples, seed } = self;
-        let for_algorithm = bound.of(spec);
-        let effort = match (bound, for_algorithm.has_late_replies) {
+        let for_algorithm = bound.of(algorithm.spec);
+        // Among late replies, a stall at the right place is rare. So is a failover of the right one
+        // of several servers.
+        let is_rare = for_algorithm.has_late_replies || algorithm.servers() > 1 && bound.faults.behind > 0;
+        let effort = match (bound, is_rare) {
             (Bound { clients: CLIENTS_MAX, .. } | Bound { has_late_replies: true, .. }, _) => self,
-            // Among late replies, a stall at the right place is rare.
             (_, true) => Effort { limit: limit / PART, ..self },
             (_, false) => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
         };
@@ -158,7 +160,7 @@ pub fn check(
     // The code of the clients is the same within all bounds, so its thresholds are found once.
     let mut scenarios: Vec<(Participants, Scenario)> = Vec::new();
     for bound in bounds(class, LEASE) {
-        let (bound, Effort { limit, samples, seed }) = effort.within(bound, algorithm.spec);
+        let (bound, Effort { limit, samples, seed }) = effort.within(bound, algorithm);
         for size in sizes(kind, bound.clients) {
             let known = scenarios.iter().position(|&(other, _)| other == size);
             let nth = known.unwrap_or_else(|| {

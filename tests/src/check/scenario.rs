@@ -7,7 +7,7 @@ use std::time::Duration;
 use locks::registry::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property, Spec};
 use locks::{Connection, Terms};
 
-use super::bounds::must_reach;
+use super::bounds::{must_reach, replicas};
 use super::code::{Code, load_scripts};
 use super::work::{self, JOB, REQUEST};
 use super::{LEASE, Participants, bounds, properties};
@@ -56,6 +56,7 @@ pub fn scenario_of_lease(
     let faults = bounds(class, lease)[0].faults;
     let mut scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .servers(algorithm.servers())
+        .replicas(replicas(class))
         .lease(lease)
         .faults(faults)
         .must_reach(Reached { contention: is_lock, ..must_reach(kind, &faults) });

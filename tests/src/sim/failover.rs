@@ -33,6 +33,7 @@ impl Simulation {
         let order = HappensBefore::of(self.world.history());
         let arrived = self.world.replication[server].arrived(place, &order, lost);
         let Some((base, units, lost)) = arrived else { return lost };
+        self.world.recorder.reached().lost |= lost != LostWrites::default();
         self.demote(server);
         let former = self.world.primary(server);
         if !stays {

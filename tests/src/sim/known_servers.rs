@@ -52,10 +52,10 @@ impl Simulation {
     /// Lets a server do something, as far as that is known. `None` if it has to run: its emulator
     /// then has its state, and [`Simulation::learn_deed`] is to follow.
     pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Reply> {
+        let state = self.world.servers[server]?;
+        let deed = (state, self.clocks[server].now(), self.with_effects(deed));
         let known = self.clients.learned()?.known();
         let engine = &mut self.engines[server];
-        let state = self.world.servers[server]?;
-        let deed = (state, self.clocks[server].now(), deed);
         if let Some(transition) = known.servers.transition(&deed) {
             engine.footprint = transition.footprint.clone();
             engine.units.clone_from(&transition.units);
@@ -87,6 +87,11 @@ impl Simulation {
         None
     }
 
+    /// A deed whose effects are kept is another one: scenarios without replicas do not know them.
+    fn with_effects(&self, deed: u64) -> u64 {
+        if self.config.replicas > 0 { fingerprint((deed, "with effects")) } else { deed }
+    }
+
     /// A hash of what a request makes a server do. A subscription belongs to its connection.
     pub(super) fn deed(&self, request: &Request, (actor, nth): (Actor, usize)) -> u64 {
         match request.kind {
@@ -113,6 +118,7 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let footprint = Arc::new(emulator.footprint());
         drop(open);
+        let deed = self.with_effects(deed);
         let engine = &mut self.engines[server];
         engine.footprint = footprint.clone();
         if self.config.replicas > 0 {

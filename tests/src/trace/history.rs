@@ -103,7 +103,8 @@ pub struct Reached {
     pub overrun: bool,
     /// A client crashed.
     pub crash: bool,
-    /// A message was lost or came too late, a connection broke, or a server refused a request.
+    /// A message was lost or came too late, a connection broke, a server refused a request, or a
+    /// failover lost a write.
     pub lost: bool,
     /// A client's operation was cancelled.
     pub cancel: bool,

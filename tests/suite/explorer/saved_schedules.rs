@@ -357,7 +357,7 @@ fn mistakes_are_named_with_their_line() {
         line 4: `lease 10s` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 4: `lease 0ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 6: `must break` is not valid: write `must fail` or `must pass`
-        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server, cancel, pairs, rounds
+        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server, failover, cancel, pairs, rounds
         line 3: `permits 4294967295` is not valid: write a number up to 26, for example `permits 1`
         line 2: there is an `algorithm` already: remove one of the lines
         line 4: `clients` is there twice: remove one of the lines

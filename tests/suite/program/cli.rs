@@ -41,46 +41,50 @@ fn check_prints_the_table() {
     let table = stdout(&["check", "setnx", "mutex"]);
     expect_test::expect![[r#"
         Bounds, with leases of 10000 ms. Each line is explored by itself.
-          order   3 clients: no faults
-          skew    3 clients: skew 10000ms
-                  3 clients: skew 20000ms
-                  2 clients: server_skew 10000ms
-                  2 clients: jump 20000ms
-          crash   3 clients: crashes 1
-          slow    3 clients: stalls 1
-                  2 clients, late replies: stalls 1
-          lost    3 clients: lost 1
-                  2 clients: drops 1
-                  2 clients: delays 1
-          server  3 clients: server_jump 10001ms, restarts 1
-                  2 clients: restarts 1, outage 10001ms
-                  2 clients: reloads 1, outage 10001ms
-                  2 clients: reloads 1, unsynced 1
-                  2 clients: flushes 1
-          cancel  2 clients: cancels 1
-          pairs   2 clients: crashes 1, skew 10000ms
-                  2 clients: lost 1, skew 10000ms
-                  2 clients: crashes 1, stalls 1
-                  2 clients: stalls 1, lost 1
-                  2 clients: stalls 1, drift 500000ppm
-          rounds  2 clients: no faults
-                  2 clients: stalls 1
-                  2 clients: lost 1
+          order    3 clients: no faults
+          skew     3 clients: skew 10000ms
+                   3 clients: skew 20000ms
+                   2 clients: server_skew 10000ms
+                   2 clients: jump 20000ms
+          crash    3 clients: crashes 1
+          slow     3 clients: stalls 1
+                   2 clients, late replies: stalls 1
+          lost     3 clients: lost 1
+                   2 clients: drops 1
+                   2 clients: delays 1
+          server   3 clients: server_jump 10001ms, restarts 1
+                   2 clients: restarts 1, outage 10001ms
+                   2 clients: reloads 1, outage 10001ms
+                   2 clients: reloads 1, unsynced 1
+                   2 clients: flushes 1
+          failover 2 clients: failovers 1, behind 1
+                   2 clients: failovers 1, old_primary_writable 1
+                   2 clients: server_skew 10001ms, failovers 1
+                   2 clients: planned_failovers 1
+          cancel   2 clients: cancels 1
+          pairs    2 clients: crashes 1, skew 10000ms
+                   2 clients: lost 1, skew 10000ms
+                   2 clients: crashes 1, stalls 1
+                   2 clients: stalls 1, lost 1
+                   2 clients: stalls 1, drift 500000ppm
+          rounds   2 clients: no faults
+                   2 clients: stalls 1
+                   2 clients: lost 1
 
-         algorithm  property          order   skew  crash     slow   lost   server  cancel     pairs    rounds  as stated
-         setnx      exclusive-fact      ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3    ✓ 27         –         –        yes
-                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3    ✓ 27         –         –        yes
-                    owner-safe          ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 4      ✗ 4    ✓ 27         –         –        yes
-                    recovers              –      –    ✗ 1        –    ✗ 1      ✗ 3     ✗ 2         –         –        yes
-                    no-leak             ✓ 7  ✓ 128      –    ✓ 652      –      ✗ 3       –   ✓ 1,548     ✓ 851        yes
-                    progress            ✓ 7      –      –        –      –        –       –         –         –        yes
-         mutex      exclusive-fact      ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 3    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38      ✗ 5  ✓ 266      ✗ 3    ✓ 41         –         –        yes
-                    owner-safe          ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266  ✓ 8,821    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    recovers              –      –   ✓ 38        –  ✓ 266  ✓ 8,821    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    no-leak             ✓ 7  ✓ 128      –  ✓ 1,940      –      ✗ 3       –  ✓ ~3,269  ✓ ~1,602        yes
-                    progress            ✓ 7      –      –        –      –        –       –         –         –        yes
-                    fenced              ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+         algorithm  property          order   skew  crash     slow   lost   server  failover  cancel     pairs    rounds  as stated
+         setnx      exclusive-fact      ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3    ✓ 27         –         –        yes
+                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3    ✓ 27         –         –        yes
+                    owner-safe          ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 4      ✗ 4       ✗ 4    ✓ 27         –         –        yes
+                    recovers              –      –    ✗ 1        –    ✗ 1      ✗ 3       ✗ 3     ✗ 2         –         –        yes
+                    no-leak             ✓ 7  ✓ 128      –    ✓ 652      –      ✗ 3       ✗ 3       –   ✓ 1,548     ✓ 851        yes
+                    progress            ✓ 7      –      –        –      –        –         –       –         –         –        yes
+         mutex      exclusive-fact      ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 3       ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38      ✗ 5  ✓ 266      ✗ 3       ✗ 5    ✓ 41         –         –        yes
+                    owner-safe          ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266  ✓ 8,821   ✓ 1,273    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    recovers              –      –   ✓ 38        –  ✓ 266  ✓ 8,821   ✓ 1,273    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    no-leak             ✓ 7  ✓ 128      –  ✓ 1,940      –      ✗ 3       ✗ 4       –  ✓ ~3,269  ✓ ~1,602        yes
+                    progress            ✓ 7      –      –        –      –        –         –       –         –         –        yes
+                    fenced              ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 5       ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
 
          ✓ n   holds in all n schedules within the bounds
          ✓ ~n  holds in n schedules, and some explorations are samples
@@ -90,8 +94,8 @@ fn check_prints_the_table() {
          sampled  more than 1,000 schedules
          mutex    pairs rounds
 
-        79 of 79 verdicts are as stated. For a counterexample: lockstep explain NAME
-        19,597 schedules explored; 237 more blocked, because others cover them
+        90 of 90 verdicts are as stated. For a counterexample: lockstep explain NAME
+        21,031 schedules explored; 237 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&table);
@@ -104,11 +108,12 @@ fn check_names_what_it_did_not_exhaust() {
     let sampled = table.split("breaks it\n\n").nth(1).unwrap();
     expect_test::expect![[r#"
          sampled  more than 300 schedules  more than 30 schedules
-         setnx    slow                     skew pairs rounds
-         mutex    slow server              skew lost server cancel pairs rounds
+         setnx    slow                     skew failover pairs rounds
+         mutex    slow server              skew lost server failover cancel pairs
+                                           rounds
 
-        79 of 79 verdicts are as stated. For a counterexample: lockstep explain NAME
-        15,700 schedules explored; 134 more blocked, because others cover them
+        90 of 90 verdicts are as stated. For a counterexample: lockstep explain NAME
+        17,168 schedules explored; 134 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(sampled);
@@ -130,7 +135,7 @@ fn check_speaks_json() {
         serde_json::from_str(&stdout(&["check", "setnx", "--format", "json"])).unwrap();
     assert_eq!(json["blocked"], 74);
     let rows = json["verdicts"].as_array().unwrap();
-    assert_eq!(rows.len(), 32);
+    assert_eq!(rows.len(), 37);
     assert_eq!(json["bounds"]["skew"][3], "2 clients: jump 20000ms");
     let is_broken = |row: &&serde_json::Value| row["fault_class"] == "crash" && row["verdict"] == "violated";
     let broken: Vec<_> = rows.iter().filter(is_broken).collect();

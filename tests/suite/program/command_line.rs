@@ -32,19 +32,22 @@ fn list_names_everything_within_80_columns() {
     assert!(whole.lines().all(|line| line.chars().count() <= 80), "{whole}");
     expect_test::expect![[r#"
         Fault classes, for explain --class
-         order   Any order of commands, with perfect clocks. No lease ends.
-         skew    The clock of one client or of one server is one or two leases ahead or
-                 behind, or jumps.
-         crash   A client ends at any step, without a release.
-         slow    A client stalls until after its lease, at any point.
-         lost    A request or a reply is lost or late, or a connection breaks. The
-                 client gives up, or its library sends the request again.
-         server  One server's clock jumps ahead by more than a lease, or one server
-                 restarts. It loses all data, its last write, or only its scripts.
-         cancel  An acquire or a release is cancelled wherever it waits.
-         pairs   Two of the faults above.
-         rounds  Each client acquires twice with one lock object, and goes on after an
-                 error. There may be a stall or a lost message.
+         order     Any order of commands, with perfect clocks. No lease ends.
+         skew      The clock of one client or of one server is one or two leases ahead
+                   or behind, or jumps.
+         crash     A client ends at any step, without a release.
+         slow      A client stalls until after its lease, at any point.
+         lost      A request or a reply is lost or late, or a connection breaks. The
+                   client gives up, or its library sends the request again.
+         server    One server's clock jumps ahead by more than a lease, or one server
+                   restarts. It loses all data, its last write, or only its scripts.
+         failover  A replica takes over. It lacks the last write, or its clock is
+                   ahead, or the old primary still serves some clients, or nothing is
+                   wrong with it. It knows no scripts.
+         cancel    An acquire or a release is cancelled wherever it waits.
+         pairs     Two of the faults above.
+         rounds    Each client acquires twice with one lock object, and goes on after
+                   an error. There may be a stall or a lost message.
     "#]]
     .assert_eq(&stdout(&["list", "classes"]));
 }

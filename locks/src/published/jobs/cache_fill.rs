@@ -49,6 +49,7 @@ pub const ALGORITHM_PLACEHOLDER: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
         ..*ALGORITHM.spec
     },

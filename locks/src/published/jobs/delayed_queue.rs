@@ -51,6 +51,7 @@ pub const ALGORITHM_CHECKED: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
         ..*ALGORITHM.spec
     },

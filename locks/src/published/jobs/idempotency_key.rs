@@ -48,6 +48,7 @@ pub const ALGORITHM_NX: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Lost),
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtMostOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
         ..*ALGORITHM.spec
     },

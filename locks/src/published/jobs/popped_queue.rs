@@ -29,6 +29,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
     },
     scripts: &[],

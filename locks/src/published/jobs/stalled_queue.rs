@@ -60,6 +60,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtMostOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
     },
     scripts: &[RECOVER, TAKE],

@@ -61,6 +61,7 @@ pub const ALGORITHM_IN_SCRIPT: Algorithm = Algorithm {
             (Property::AtMostOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtLeastOnce, FaultClass::Cancel),
+            (Property::AtMostOnce, FaultClass::Failover),
         ],
         ..*ALGORITHM.spec
     },

@@ -41,7 +41,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "the limit in any span as long as the window, one request after another",
         assumes: "a server that keeps its data and whose clock does not jump",
         objection: "a server that has lost the time lets another request through",
-        breaks: &[(Property::Rate, FaultClass::Server)],
+        breaks: &[(Property::Rate, FaultClass::Server), (Property::Rate, FaultClass::Failover)],
     },
     scripts: &[CELL],
     open: Open::Task(Task { prepare: nothing, run: |side, work| Box::pin(run(side, work)) }),

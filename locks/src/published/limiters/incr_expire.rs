@@ -31,6 +31,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Recovers, FaultClass::Lost),
             (Property::Recovers, FaultClass::Server),
             (Property::Recovers, FaultClass::Cancel),
+            (Property::Recovers, FaultClass::Failover),
         ],
     },
     scripts: &[],

@@ -36,7 +36,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "the limit in each window that begins with a request",
         assumes: "that twice the limit at the edge of two windows does no harm",
         objection: "twice the limit at the edge of two windows",
-        breaks: &[(Property::Rate, FaultClass::Slow), (Property::Rate, FaultClass::Server)],
+        breaks: &[
+            (Property::Rate, FaultClass::Slow),
+            (Property::Rate, FaultClass::Server),
+            (Property::Rate, FaultClass::Failover),
+        ],
     },
     scripts: &[COUNT],
     open: Open::Task(Task { prepare: nothing, run: |side, work| Box::pin(run(side, work)) }),

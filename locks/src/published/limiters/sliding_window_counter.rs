@@ -64,6 +64,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Rate, FaultClass::Server),
             (Property::Rate, FaultClass::Cancel),
             (Property::Recovers, FaultClass::Pairs),
+            (Property::Rate, FaultClass::Failover),
         ],
     },
     scripts: &[COUNT],

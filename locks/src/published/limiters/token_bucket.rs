@@ -65,6 +65,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Rate, FaultClass::Lost),
             (Property::Rate, FaultClass::Server),
             (Property::Recovers, FaultClass::Pairs),
+            (Property::Rate, FaultClass::Failover),
         ],
     },
     scripts: &[TAKE],
@@ -80,7 +81,7 @@ pub const ALGORITHM_BY_TIME: Algorithm = Algorithm {
     spec: &Spec {
         assumes: "a server that keeps its data and whose clock does not jump",
         objection: "a server that has lost the bucket lets another request through",
-        breaks: &[(Property::Rate, FaultClass::Server)],
+        breaks: &[(Property::Rate, FaultClass::Server), (Property::Rate, FaultClass::Failover)],
         ..*ALGORITHM.spec
     },
     scripts: &[TAKE_BY_TIME],

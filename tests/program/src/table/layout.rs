@@ -110,7 +110,7 @@ impl Table {
         for class in FaultClass::ALL {
             for (nth, bound) in self.bounds[class.name()].iter().enumerate() {
                 let name = if nth == 0 { class.name() } else { "" };
-                text += &format!("  {name:<7} {bound}\n");
+                text += &format!("  {name:<8} {bound}\n");
             }
         }
         text
@@ -243,10 +243,11 @@ fn wide(lines: &[Line]) -> String {
 /// The table with short numbers, and each algorithm above its properties.
 fn narrow(lines: &[Line]) -> String {
     let mut grid = grid();
-    let classes = FaultClass::ALL.iter().map(|class| class.name());
-    grid.set_header(std::iter::once("").chain(classes));
+    // A column of short numbers is narrower than this name.
+    let classes = FaultClass::ALL.iter().map(|class| class.name().replace("failover", "fail-\nover"));
+    grid.set_header(std::iter::once(String::new()).chain(classes));
     for line in lines {
-        let cells = line.cells.iter().map(|cell| cell.text(short).replace("✓ ~", "✓~"));
+        let cells = line.cells.iter().map(|cell| cell.text(short).replace("✓ ", "✓").replace("✗ ", "✗"));
         let cells = cells.map(|cell| if cell == "vacuous" { "vac.".into() } else { cell });
         grid.add_row(std::iter::once(line.property.to_string()).chain(cells));
     }
@@ -258,7 +259,8 @@ fn narrow(lines: &[Line]) -> String {
     }
     let text = drawn(&grid);
     let mut rows = text.lines();
-    let mut drawn = format!("{}\n", rows.next().unwrap_or_default());
+    let heads: Vec<&str> = rows.by_ref().take(2).collect();
+    let mut drawn = format!("{}\n", heads.join("\n"));
     let mut last_name = "";
     for (line, row) in lines.iter().zip(rows) {
         if line.algorithm != last_name {
