@@ -4,6 +4,9 @@
 #[expect(dead_code, reason = "the program `what_is_left_out` uses the rest")]
 #[path = "../suite/bounds.rs"]
 mod bounds;
+#[expect(dead_code, reason = "the suite of the emulator uses the rest")]
+#[path = "../../emulator/tests/suite/redis_server.rs"]
+mod redis_server;
 
 #[path = "../suite/explorer"]
 mod explorer {
@@ -18,7 +21,9 @@ mod explorer {
     mod server_faults;
     mod known_code;
     mod waits;
+    mod subscriptions;
     mod multiplexed;
+    mod fault_matrix;
     pub(crate) mod oracles;
     mod oracle_boundaries;
     mod grants;
@@ -30,15 +35,26 @@ mod explorer {
     mod operations;
     mod field_oracles;
     mod expired_events;
+    mod first_use;
+    mod nested_replies;
     mod traces;
     mod outcomes;
     mod tracking;
     mod polling;
     mod repeats;
+    mod sampling;
     mod shrinking;
+    #[expect(dead_code, reason = "the suite of the program uses the rest")]
+    pub(crate) mod saved_schedules;
+    mod reports;
+    mod replay_on_redis;
+    mod linearizability;
 }
 
 #[path = "../../emulator/tests/suite"]
 mod emulator {
     mod footprints;
 }
+
+/// The folder of the suite.
+const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite");

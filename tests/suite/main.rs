@@ -7,3 +7,6 @@ mod redis_server;
 mod bounds;
 mod explorer;
 mod program;
+
+/// The folder of the suite.
+const SUITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../suite");

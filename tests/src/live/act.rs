@@ -231,3 +231,77 @@ impl Act {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(name: &str) -> Request {
+        (&redis::cmd(name)).into()
+    }
+
+    fn ask(name: &str) -> Act {
+        let request =
+            Pending { request: request(name), brief: 0, sent: Duration::ZERO, release: None, task: 0 };
+        Act::Ask { nth: 0, request, operation: None }
+    }
+
+    const HOLD: HoldId = (Actor(0), 1);
+
+    fn enter(section: &'static str) -> Act {
+        Act::Enter { hold: HOLD, section, since: None, record: None }
+    }
+
+    fn turn(acts: &[Act]) -> Turn {
+        Turn { acts: acts.to_vec(), ..Turn::default() }
+    }
+
+    /// What is done outside is not noted, so that its late replies are left out.
+    #[test]
+    fn a_clock_is_read_inside_of_a_section_or_outside() {
+        let leave = Act::Leave { hold: HOLD };
+        let (outside, inside) = ([Act::ReadTime], [enter("cs"), Act::ReadTime, leave.clone()]);
+        assert!(!turn(&outside).reads_clock_inside(0));
+        assert!(turn(&outside).reads_clock_inside(1));
+        assert!(turn(&inside).reads_clock_inside(0));
+        assert!(!turn(&[enter("cs"), leave.clone(), Act::ReadTime]).reads_clock_inside(0));
+        assert!(turn(&[leave, Act::ReadTime]).reads_clock_inside(2));
+        assert!(!turn(&[Act::DrawName]).reads_clock_inside(1));
+    }
+
+    #[test]
+    fn bytes_of_requests_are_counted() {
+        let late = Act::Delay { nth: 0, request: request("GET") };
+        assert_eq!(turn(&[ask("PING"), late, Act::ReadTime]).value_bytes(), "PINGGET".len());
+    }
+
+    #[test]
+    fn a_turn_is_told_in_a_line() {
+        let acts = [ask("PING"), Act::ReadTime, enter("cs"), Act::End(End::Done(true))];
+        assert_eq!(turn(&acts).text(), "it sent PING; it entered cs; it ended");
+    }
+
+    /// A timer that only makes a client read its clock, or stop listening, is none that others
+    /// notice.
+    #[test]
+    fn an_execution_handles_requests_and_ends() {
+        let withdraws = |is_request| Act::Withdraw { nth: 0, is_request };
+        for act in [ask("PING"), Act::GiveUp { nth: 0 }, Act::End(End::Done(true)), withdraws(true)] {
+            assert!(act.is_activity(), "{act:?}");
+        }
+        for act in [Act::ReadTime, enter("cs"), withdraws(false)] {
+            assert!(!act.is_activity(), "{act:?}");
+        }
+    }
+
+    /// Names of sections and kinds of ends count. Texts of errors do not.
+    #[test]
+    fn turns_are_alike_but_for_their_words() {
+        let error = |text: &str| Act::End(End::Error(text.into()));
+        let is_like = |one: Act, other: Act| turn(&[one]).is_like(&turn(&[other]));
+        assert!(is_like(enter("cs"), enter("cs")) && !is_like(enter("cs"), enter("other")));
+        assert!(is_like(error("one"), error("other")) && !is_like(error("one"), Act::End(End::Done(true))));
+        assert!(is_like(ask("GET"), ask("GET")) && !is_like(ask("GET"), ask("SET")));
+        assert!(!is_like(ask("GET"), Act::ReadTime));
+    }
+}

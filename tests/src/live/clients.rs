@@ -172,8 +172,8 @@ impl Own {
     /// take places of their own.
     fn next_process(&self) -> Own {
         let ports = self.ports.iter().map(Port::closed).collect();
-        let Own { actor, holds, n_operations, calls, names, clock, .. } = *self;
-        Own { ports, holds, n_operations, calls, names, clock, ..Own::new(actor) }
+        let Own { actor, holds, calls, names, clock, .. } = *self;
+        Own { ports, holds, calls, names, clock, ..Own::new(actor) }
     }
 
     /// Whether it stands still, and something has woken its code.

@@ -67,3 +67,20 @@ const OF_TOKIO_WITHOUT_IO: &str = "context was found, but IO is disabled";
 const WITHOUT_IO: &str = "the code opens a connection by itself, and an exploration has no network: \
                           let it take its connection from outside, and pass it `client.connection()` \
                           or `client.multiplexed().await?`";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Panics of the test itself, between two executions, are not those of an actor.
+    #[test]
+    fn panics_are_collected_only_during_an_execution() {
+        let panics = || _ = catch_unwind(|| panic!("expected by this test"));
+        let collecting = Collecting::begin();
+        panics();
+        assert_eq!(take(), ["expected by this test"]);
+        drop(collecting);
+        panics();
+        assert!(take().is_empty());
+    }
+}

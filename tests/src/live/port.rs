@@ -129,3 +129,23 @@ impl Port {
         self.awaits.take()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: usize = 0;
+
+    /// Whether the place is free must not depend on whether the late request has run.
+    #[test]
+    fn the_place_of_a_late_request_stays_taken() {
+        let after = |loss| {
+            let mut port = Port::new(SERVER, Traffic::Requests);
+            port.receive(Inbox::Answer(Answer::Lost(loss)));
+            port.closed()
+        };
+        assert!(after(Loss::Reply).is_free(SERVER));
+        assert!(!after(Loss::Reply).is_free(SERVER + 1));
+        assert!(!after(Loss::Late).is_free(SERVER));
+    }
+}

@@ -134,3 +134,30 @@ impl Quiescence {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A limit ends one execution. A stop ends all that come.
+    #[test]
+    fn a_stop_lasts_longer_than_an_execution() {
+        let quiescence = Quiescence::default();
+        quiescence.expire();
+        assert!(quiescence.is_expired());
+        quiescence.begin();
+        assert!(!quiescence.is_expired() && !quiescence.is_stopped());
+        quiescence.stop();
+        quiescence.begin();
+        assert!(quiescence.is_expired() && quiescence.is_stopped());
+    }
+
+    /// The limit of an execution counts from how often the runtime had parked before it.
+    #[test]
+    fn parks_are_counted() {
+        let quiescence = Quiescence::default();
+        quiescence.on_park();
+        quiescence.on_park();
+        assert_eq!(quiescence.parks(), 2);
+    }
+}

@@ -279,3 +279,70 @@ pub(crate) fn value_bytes(value: &Value) -> usize {
         _ => size_of::<Value>(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(words: &str) -> Request {
+        let mut words = words.split(' ');
+        let mut cmd = redis::cmd(words.next().unwrap());
+        words.for_each(|word| _ = cmd.arg(word));
+        (&cmd).into()
+    }
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    /// A map is also the reply to `HGETALL`, of which nothing is left out.
+    #[test]
+    fn only_the_protocol_of_hello_is_shown() {
+        let reply = Value::Map(vec![(bulk("id"), Value::Int(7)), (bulk("proto"), Value::Int(3))]);
+        assert_eq!(request("HELLO 3").format_reply(&reply), r#"{"proto": 3}"#);
+        assert_eq!(request("HGETALL h").format_reply(&reply), r#"{"id": 7, "proto": 3}"#);
+    }
+
+    #[test]
+    fn scripts_are_known_by_their_sha1() {
+        const SHA: &str = "63143b6f8007b98c53ca2149822777b3566f9241";
+        let sent = |words| request(words).scripts().collect::<Vec<_>>();
+        let script = (SHA.to_owned(), b"return".to_vec());
+        for words in ["EVAL return 0", "eval_ro return 0", "SCRIPT LOAD return", "script load return"] {
+            assert_eq!(sent(words), [script.clone()], "{words}");
+        }
+        for words in ["SCRIPT EXISTS return", "GET return"] {
+            assert_eq!(sent(words), [], "{words}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_of_zero_is_no_limit() {
+        for words in
+            ["BLPOP l 0", "bzpopmin z 0.0", "BRPOPLPUSH l m 0", "BLMPOP 0 1 l LEFT", "BZMPOP 0 1 z MIN"]
+        {
+            assert!(request(words).waits_without_limit(), "{words}");
+        }
+        for words in ["BLPOP l 1", "BLMPOP 1 1 l LEFT COUNT 0", "GETRANGE k 0 0"] {
+            assert!(!request(words).waits_without_limit(), "{words}");
+        }
+    }
+
+    #[test]
+    fn bytes_of_words_and_of_replies_are_counted() {
+        assert_eq!(request("SET k value").value_bytes(), "SETkvalue".len());
+        assert_eq!(value_bytes(&Value::Array(vec![bulk("one"), bulk("three")])), "onethree".len());
+    }
+
+    /// Clients try in vain if they send the same command for the same key of the same server. Its
+    /// other arguments may be tokens, which differ.
+    #[test]
+    fn equal_tries_have_the_same_server_name_and_key() {
+        let brief = |server, words| request(words).hash_brief(server);
+        assert_eq!(brief(0, "SET lock A NX"), brief(0, "SET lock B NX"));
+        for (server, words) in [(1, "SET lock A NX"), (0, "SETNX lock A"), (0, "SET other A NX")] {
+            assert_ne!(brief(0, "SET lock A NX"), brief(server, words), "{words}");
+        }
+        assert_ne!(brief(0, "SCRIPT LOAD return"), brief(0, "SCRIPT FLUSH"));
+    }
+}

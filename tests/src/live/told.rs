@@ -134,3 +134,16 @@ impl From<Loss> for RedisError {
         io::Error::from(kind).into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_replies_and_of_messages_are_counted() {
+        let reply = Answer::Reply(Ok(Value::BulkString(b"reply".into())));
+        assert_eq!(Told::Answered { nth: 0, answer: reply }.value_bytes(), 5);
+        assert_eq!(Told::Heard { nth: 0, message: Some(b"message".into()) }.value_bytes(), 7);
+        assert_eq!(Told::Turn.value_bytes(), 0);
+    }
+}

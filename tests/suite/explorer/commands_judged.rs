@@ -64,6 +64,20 @@ fn an_oracle_that_needs_commands_gets_them() {
     }
 }
 
+/// It may depend on the order of commands that touch different keys.
+#[test]
+fn the_order_of_all_commands_is_judged() {
+    let writes = |key: &'static str| {
+        move |client: Client| async move { Ok(client.connection().set::<_, _, ()>(key, 1).await?) }
+    };
+    let schedules = |says_what_it_needs| {
+        let scenario = Scenario::new("writes").actors(1, writes("x")).actors(1, writes("y"));
+        let oracle = NeverNegative { judges_always: true, says_what_it_needs };
+        exhaustive(&scenario.always(oracle)).unwrap().schedules
+    };
+    assert_eq!((schedules(false), schedules(true)), (1, 2));
+}
+
 #[test]
 fn an_oracle_that_does_not_say_so_is_reported() {
     fn check(judges_always: bool, expected: &Expect) {

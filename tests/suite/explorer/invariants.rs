@@ -118,6 +118,16 @@ fn what_is_broken_from_the_start() {
     assert_eq!(violation(&exhaustive(&broken).unwrap_err()), ("there is nothing".into(), 0));
 }
 
+#[test]
+fn the_second_of_two_invariants_is_broken() {
+    let scenario = shop(Scenario::new("two").actors(1, from_fn(buy_safely)));
+    let broken = scenario.invariant("there is something", |data| {
+        if data.get::<_, i64>("stock")? > 0 { Ok(()) } else { Err("it is sold".into()) }
+    });
+    let report = exhaustive(&broken).unwrap_err().to_string();
+    assert!(report.contains("two: there is something is violated"), "{report}");
+}
+
 /// An invariant that writes would change what it judges.
 #[test]
 fn an_invariant_only_reads() {

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use harness::execution::Runner;
 use harness::fault::FaultKind;
 use harness::linearizability::{Counter, Queue, Register, Set};
 use harness::oracle::{Linearizable, Success};
-use harness::{Client, Exploration, Faults, Scenario, exhaustive, from_fn};
+use harness::sim::Recording;
+use harness::trace::EventKind;
+use harness::{Client, Exploration, Faults, Scenario, exhaustive, from_fn, replay};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands as _, RedisResult};
 
@@ -236,6 +239,30 @@ fn tasks_of_a_client_are_told_apart() {
     assert!(report.contains("A.2: INCRBY n 1 → 1"), "{report}");
     assert!(report.contains("A.1: INCRBY n 1 → 2"), "{report}");
     assert!(report.contains("A is called from outside"), "{report}");
+}
+
+/// Tasks are numbered in the order of their first requests, and keep their numbers.
+#[test]
+fn each_task_of_a_client_has_a_number() {
+    let act = |client: Client| async move {
+        client.connection().incr::<_, _, ()>("n", 1).await?;
+        for _ in 0..2 {
+            let mut link = client.connection();
+            let twice = async move {
+                link.incr::<_, _, ()>("n", 1).await?;
+                link.incr::<_, _, ()>("n", 1).await
+            };
+            tokio::spawn(twice).await.expect("it does not panic")?;
+        }
+        Ok(())
+    };
+    let (scenario, schedule) = (Scenario::new("tasks").actors(1, act), "A\nA\nA\nA\nA".parse().unwrap());
+    let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
+    let tasks = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { sent, .. } => Some(sent.task),
+        _ => None,
+    });
+    assert_eq!(tasks.collect::<Vec<_>>(), [0, 1, 1, 2, 2]);
 }
 
 /// Whatever the time, a request from outside is no command: no fault strikes it.

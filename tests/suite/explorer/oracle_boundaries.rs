@@ -1,12 +1,16 @@
 //! Cases near the boundaries that `tests/guide/properties.md` names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use emulator::Timestamp;
 use harness::actor::Actor;
 use harness::fault::{Fault, FaultKind, Target};
+use harness::linearizability::{Call, Queue};
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle, OverIssue, Progress,
-    Recovers, Success, Unbroken, WriterAlone,
+    AtLeastOnce, AtMostOnce, ExactlyOnce, ExclusiveBelief, ExclusiveFact, Fenced, Linearizable, NoLeak,
+    NoLostWakeUp, NotOvertaken, Oracle, OverIssue, OwnerSafe, Progress, Rate, Recovers, Success, Unbroken,
+    WriterAlone,
 };
 use harness::trace::{Event, EventKind, History, LeftBy};
 use harness::{Faults, Scenario, exhaustive};
@@ -320,6 +324,74 @@ fn a_crash_gives_the_next_client_another_lease() {
     expect(&oracle, true, &empty_for(FaultKind::Cancel, 10));
 }
 
+/// Work, probes and objects of others are no reason to say that something was judged.
+#[test]
+fn what_belongs_to_others_is_nothing_to_judge() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let did = |what| EventKind::Did { actor: A, what, decided: None };
+    let probed = |after| EventKind::Probed { granted: 1, wanted: 1, after };
+    let popped = |object| {
+        let what = Call { object, name: "pop", args: serde_json::Value::Null };
+        EventKind::Returned { call: (A, 0), what: what.into(), answer: serde_json::Value::Null.into() }
+    };
+    let rows: [(&dyn Oracle, EventKind, EventKind); 9] = [
+        (&AtMostOnce::of("job"), did("job"), did("mail")),
+        (&Rate::of("job", 1, MINUTE), did("job"), did("mail")),
+        (&AtLeastOnce::of("job"), EventKind::AllEnded, did("job")),
+        (&ExactlyOnce::of("job"), EventKind::AllEnded, did("job")),
+        (&NoLeak, probed(None), probed(Some(MINUTE))),
+        (&Progress::of(&["cs"]), probed(None), probed(Some(MINUTE))),
+        (&Recovers, probed(Some(MINUTE)), probed(None)),
+        (&Recovers::within(MINUTE), probed(Some(MINUTE)), probed(None)),
+        (&Linearizable::of("jobs", Queue::default()), popped("jobs"), popped("mails")),
+    ];
+    for (oracle, own, other) in rows {
+        assert!(oracle.judges(&history(&[(0, own)])), "{}", oracle.name());
+        assert!(!oracle.judges(&history(&[(0, other)])), "{}", oracle.name());
+    }
+}
+
+/// What another object lacks, or answers wrongly, is for another oracle.
+#[test]
+fn operations_of_other_objects_do_not_count() {
+    let call = |object, name| Call { object, name, args: serde_json::Value::Null };
+    let pops = |object, answer: &str| {
+        let (id, what) = ((A, 0), Arc::new(call(object, "pop")));
+        let answer = serde_json::Value::from(answer).into();
+        [
+            (0, EventKind::Called { call: id, what: what.clone() }),
+            (1, EventKind::Returned { call: id, what, answer }),
+        ]
+    };
+    let queue = Linearizable::of("jobs", Queue::default());
+    for (object, is_own) in [("jobs", true), ("mails", false)] {
+        expect(&queue, is_own, &pops(object, "a job that nobody pushed"));
+        let unknown = EventKind::Called { call: (A, 0), what: call(object, "peek").into() };
+        expect(&queue, is_own, &[(0, unknown)]);
+    }
+}
+
+/// A window has its first instant, and not its last.
+#[test]
+fn a_window_ends_before_the_next_one_begins() {
+    let at = |ms| (0, EventKind::Did { actor: A, what: "job", decided: Some(Timestamp::from_millis(ms)) });
+    let once_in_ten = Rate::of("job", 1, Duration::from_millis(10));
+    expect(&once_in_ten, true, &[at(5), at(14)]);
+    expect(&once_in_ten, false, &[at(5), at(15)]);
+    expect(&once_in_ten.fixed(), false, &[at(9), at(10)]);
+}
+
+/// A pass says that a holder was inside after its lease, unless an oracle judges that.
+#[test]
+fn oracles_of_beliefs_and_of_tokens_judge_overruns() {
+    let of_leases: [&dyn Oracle; 3] =
+        [&ExclusiveFact::of("cs"), &WriterAlone::of("reading", "cs"), &OwnerSafe];
+    assert!(of_leases.iter().all(|oracle| !oracle.judges_overruns()));
+    let others: [&dyn Oracle; 3] =
+        [&ExclusiveBelief::of("cs", 1), &WriterAlone::believed("reading", "cs"), &Fenced::of("data")];
+    assert!(others.iter().all(|oracle| oracle.judges_overruns()));
+}
+
 /// If no client took a step, no client tried.
 #[test]
 fn no_progress_is_expected_of_clients_that_do_nothing() {
@@ -337,13 +409,19 @@ fn code_that_fails_is_no_success() {
     assert!(Success.judges(&History::default()));
 }
 
-/// The numbers of the rule stand in the text of its violation.
+/// The numbers of the rule stand in the text of its violation, and its section.
 #[test]
-fn a_violation_names_the_permits() {
+fn a_violation_names_the_permits_and_the_section() {
     let crowd = [(0, enter(A, "cs", 10)), (1, enter(B, "cs", 10))];
     let text = |oracle: &dyn Oracle| oracle.check(&history(&crowd)).unwrap().what;
     assert_eq!(text(&ExclusiveBelief::of("cs", 1)), "A and B are inside at once, but only one may be");
     let three = [crowd.as_slice(), &[(2, enter(Actor(2), "cs", 10))]].concat();
+    let of_fact = |section| {
+        let held = [(0, enter(A, section, 10)), (1, enter(B, section, 10))];
+        ExclusiveFact::of(section).check(&history(&held)).unwrap().what
+    };
+    assert_eq!(of_fact("cs"), "A and B hold the lock, each with a lease that still runs");
+    assert_eq!(of_fact("stock"), "A and B hold «stock», each with a lease that still runs");
     let of_two = ExclusiveBelief::of("cs", 2).check(&history(&three)).unwrap().what;
     assert_eq!(of_two, "A, B and C are inside at once, but only 2 may be");
 }

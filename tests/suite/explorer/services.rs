@@ -7,7 +7,9 @@ use harness::execution::Runner;
 use harness::explore::{Dpor, Problem};
 use harness::oracle::{AtLeastOnce, AtMostOnce};
 use harness::schedule::Step;
-use harness::{Client, Faults, Scenario, exhaustive, from_fn, sample};
+use harness::sim::Recording;
+use harness::trace::EventKind;
+use harness::{Client, Faults, Scenario, exhaustive, from_fn, replay, sample};
 use redis::{AsyncCommands as _, Commands as _, RedisResult};
 
 use super::the_end::violated;
@@ -344,4 +346,37 @@ fn a_process_that_starts_anew_is_another_one() {
     });
     let passed = exhaustive(&judged).unwrap_or_else(|report| panic!("{report}"));
     assert!(passed.reached.crash, "{passed}");
+}
+
+/// What its processes draw and number is told apart, and its clock stays wrong. A connection to
+/// another server takes a place of its own.
+#[test]
+fn a_process_that_starts_anew_goes_on_counting() {
+    let works = |client: Client| async move {
+        let name = client.env().unique();
+        let mut link = client.connection_to(usize::from(name != "A1"));
+        let _hold = client.hold("cs").enter();
+        let shown = client.env().now_ms() - client.true_time().as_millis() as i64;
+        () = client.operation("set", &name).run(link.set(name, shown)).await?;
+        std::future::pending().await
+    };
+    let scenario = Scenario::new("anew").servers(2).services(1, works);
+    let scenario = scenario.faults(Faults::none().respawns(1).skew(Duration::from_millis(5)));
+    let schedule = "skew A +5ms\nA\nrespawn A\nA".parse().unwrap();
+    let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
+    let lines = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Enter { hold: (_, nth), .. } => Some(format!("stay {nth}\n")),
+        EventKind::Called { call: (_, nth), .. } => Some(format!("call {nth}\n")),
+        EventKind::Command { server, text, .. } => Some(format!("server {server}: {text}\n")),
+        _ => None,
+    });
+    expect![[r#"
+        stay 1
+        call 1
+        server 0: SET A1 1700000000505
+        stay 2
+        call 2
+        server 1: SET A2 1700000000505
+    "#]]
+    .assert_eq(&lines.collect::<String>());
 }

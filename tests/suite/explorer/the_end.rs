@@ -9,9 +9,9 @@ use expect_test::{Expect, expect};
 use harness::actor::ACTORS_MAX;
 use harness::execution::Runner;
 use harness::explore::Problem;
-use harness::oracle::{NoLeak, Oracle, Violation};
+use harness::oracle::{AtLeastOnce, AtMostOnce, NoLeak, Oracle, Violation};
 use harness::sim::Recording;
-use harness::trace::{EventKind, History};
+use harness::trace::{Event, EventKind, History};
 use harness::{Client, Faults, Limits, Report, Scenario, Schedule, exhaustive, from_fn, replay, sample};
 use redis::{AsyncCommands as _, RedisResult};
 
@@ -208,6 +208,32 @@ fn nothing_is_judged_before_all_have_started() {
         history.events.iter().filter(|event| matches!(event.kind, EventKind::Judged { .. })).count()
     };
     assert_eq!((judged("A\n"), judged("A\nB\n")), (0, 1));
+}
+
+/// Each property is violated by what its own code says.
+#[test]
+fn the_second_of_two_properties_is_violated() {
+    let scenario = Scenario::new("two").actors(1, from_fn(add_safely));
+    let kept = scenario.finally("the first", |_, _| async { Ok(()) });
+    let broken = kept.finally("the second", |_, _| async { Err("it is not".into()) });
+    let report = exhaustive(&broken).unwrap_err().to_string();
+    assert!(report.contains("two: the second is violated"), "{report}");
+}
+
+/// If an oracle judges the end, it comes a lease and two seconds after a crash. No time passes for
+/// others.
+#[test]
+fn only_an_end_that_is_judged_takes_time() {
+    let ends_at = |scenario: Scenario| {
+        let (mut runner, schedule) = (Runner::new(), "A\ncrash A".parse().unwrap());
+        let scenario = scenario.lease(Duration::from_secs(10)).faults(Faults::none().crashes(1));
+        let history = replay(&mut runner, &scenario, &schedule, Recording::Full);
+        let is_end = |event: &Event| matches!(event.kind, EventKind::AllEnded);
+        (history.events.last().unwrap().at.as_secs(), history.events.iter().any(is_end))
+    };
+    let crashes = || Scenario::new("crashes").actors(1, from_fn(add));
+    assert_eq!(ends_at(crashes().always(AtMostOnce::of("job"))), (0, false));
+    assert_eq!(ends_at(crashes().always(AtLeastOnce::of("job"))), (12, true));
 }
 
 /// A lock that knows its owner by name would take a probe with a client's name for that client.
