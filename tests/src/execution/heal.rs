@@ -1,6 +1,7 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients judge the end and probe. No policy chooses these steps, and oracles judge them later.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,24 +141,41 @@ impl Execution<'_> {
     /// This much time passes. Tasks that clients have left behind go on meanwhile.
     fn let_pass(&mut self, span: Duration) {
         let until = self.sim.world.now + span;
-        // Services may have left it to others to go on.
-        while self.let_all_through() && !self.is_cut() {}
-        while self.advance_until_a_timer(until.saturating_sub(self.sim.world.now)) && !self.is_cut() {
-            // A reply may make a task send more.
-            while self.let_all_through() && !self.is_cut() {}
+        loop {
+            // Services may have left it to others to go on.
+            self.let_all_through();
+            let left = until.saturating_sub(self.sim.world.now);
+            if left.is_zero() || self.is_cut() {
+                return;
+            }
+            if !self.advance_until_a_timer(left) && self.sim.world.now < until {
+                // Clients have acted too often.
+                return;
+            }
         }
     }
 
-    /// Lets the requests through that wait. Returns whether there were any.
-    fn let_all_through(&mut self) -> bool {
-        let mut has_moved = false;
-        for actor in self.active() {
-            for connection in self.waiting_connections(actor) {
-                self.let_through(actor, connection, Passage::default());
-                has_moved = true;
+    /// Lets requests through until none waits but those of clients that do the same again and
+    /// again. Each of these tries once more: something may have changed.
+    fn let_all_through(&mut self) {
+        let mut passed: BTreeMap<Actor, usize> = BTreeMap::new();
+        loop {
+            let mut has_moved = false;
+            for actor in self.active() {
+                let commands = passed.entry(actor).or_default();
+                if self.sim.world.len_of_try(actor).is_some_and(|len| *commands >= len) {
+                    continue;
+                }
+                for connection in self.waiting_connections(actor) {
+                    self.let_through(actor, connection, Passage::default());
+                    *commands += 1;
+                    has_moved = true;
+                }
+            }
+            if !has_moved || self.is_cut() {
+                return;
             }
         }
-        has_moved
     }
 
     /// Runs the requests of an actor that wait. Returns whether there were any.

@@ -53,3 +53,32 @@ pub enum Choice {
     /// Ends the execution here, because the rest does not matter.
     Abort,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Otherwise;
+
+    impl Policy for Otherwise {
+        fn choose(&mut self, _: &[Step], _: &History) -> Choice {
+            Choice::Abort
+        }
+
+        fn tries_in_vain(&self) -> bool {
+            true
+        }
+
+        fn lets_time_pass(&mut self, _: &History) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_box_decides_as_its_policy_does() {
+        let (mut boxed, history): (Box<dyn Policy>, _) = (Box::new(Otherwise), History::default());
+        assert_eq!(Policy::choose(&mut boxed, &[], &history), Choice::Abort);
+        assert!(Policy::tries_in_vain(&boxed));
+        assert!(!Policy::lets_time_pass(&mut boxed, &history));
+    }
+}

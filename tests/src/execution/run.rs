@@ -89,7 +89,7 @@ impl Execution<'_> {
             if self.sim.world.lack().is_some() {
                 return;
             }
-            match saved.take().filter(|_| !self.policy.tries_in_vain()) {
+            match saved.take() {
                 Some(saved) => enabled.extend_from_slice(&saved),
                 None => self.enabled_steps(&mut enabled),
             }

@@ -458,3 +458,38 @@ struct Outcome {
     /// Why it means nothing, if so.
     lack: Option<Lack>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        Scenario::new("one").actors(1, |_| async { Ok(()) })
+    }
+
+    #[test]
+    fn a_fork_learns_as_its_runner_does() {
+        for (learning, mode) in [(Learning::Off, Mode::Real), (Learning::Eager, Mode::Learned)] {
+            let runner = Runner::new().learning(learning);
+            assert_eq!((runner.best_mode(&scenario()), runner.fork().best_mode(&scenario())), (mode, mode));
+        }
+    }
+
+    /// Of two forks, the one that has run anything knows more.
+    #[test]
+    fn a_runner_adopts_what_its_forks_have_learned() {
+        let mut runner = Runner::new().learning(Learning::Eager);
+        let mut forks = vec![runner.fork(), runner.fork(), runner.fork()];
+        crate::explore::explore_all(&mut forks[1], &scenario()).unwrap();
+        runner.adopt(forks);
+        assert!(runner.learned.len() > 0);
+        assert_eq!(runner.fork().learned.len(), runner.learned.len());
+    }
+
+    #[test]
+    fn executions_are_checked_often_at_first() {
+        let mut runner = Runner::new();
+        let due: Vec<u64> = (1..=130).filter(|_| runner.is_due_for_check()).collect();
+        assert_eq!(due, [1, 2, 4, 8, 16, 32, 62, 123]);
+    }
+}

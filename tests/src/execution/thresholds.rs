@@ -358,7 +358,33 @@ impl Policy for Probe {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::linearizability::Call;
+    use crate::trace::{Event, LeftBy};
+
+    #[test]
+    fn cuts_lie_within_a_span_and_not_at_its_ends() {
+        let ms = Duration::from_millis;
+        let cuts = |parts, shift, to: u64| {
+            let cuts = Cuts { parts, shift }.between(ms(10), ms(to));
+            cuts.map(|cut| cut.as_millis()).collect::<Vec<_>>()
+        };
+        assert_eq!(cuts(4, 0.0, 18), [12, 14, 16]);
+        assert_eq!(cuts(4, 0.5, 18), [11, 13, 15, 17]);
+        assert_eq!(cuts(2, 1.0, 18), [14]);
+        assert_eq!(cuts(2, 0.9, 11), []);
+    }
+
+    #[test]
+    fn a_change_is_known_after_one_span_and_up_to_another() {
+        let ms = Duration::from_millis;
+        let known = Changes { thresholds: vec![ms(5)], timers: vec![ms(9)] };
+        let within = |low, high| known.within(ms(low), ms(high));
+        assert_eq!([within(4, 5), within(5, 9)], [Some(ms(5)), Some(ms(9))]);
+        assert_eq!([within(5, 8), within(9, 20)], [None, None]);
+    }
 
     #[test]
     fn one_pair_for_each_pair_of_codes() {
@@ -367,5 +393,94 @@ mod tests {
         assert_eq!(pairs(&[7, 7, 7]), [pair(0, 1)]);
         assert_eq!(pairs(&[7, 8]), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
         assert_eq!(pairs(&[7, 7, 8]), [pair(0, 1), pair(0, 2), pair(2, 0), pair(2, 2)]);
+    }
+
+    /// The spans in milliseconds that a client's code distinguishes after its first command. Its
+    /// lease is of 2 seconds, so spans count up to 6 seconds.
+    fn found(does_otherwise: fn(u128) -> bool) -> Vec<u128> {
+        let scenario =
+            Scenario::new("age").lease(Duration::from_secs(2)).actors(1, move |client| async move {
+                let (since, mut link) = (client.now(), client.connection());
+                redis::cmd("PING").exec_async(&mut link).await?;
+                let age = (client.now() - since).as_millis();
+                redis::cmd(if does_otherwise(age) { "TIME" } else { "DBSIZE" }).exec_async(&mut link).await?;
+                Ok(())
+            });
+        let mut runner = Runner::new();
+        let has_some = runner.find_thresholds(&scenario);
+        let known = runner.timers.thresholds.get(&runner.timers.of(&scenario).codes).unwrap();
+        assert_eq!(has_some, !known.is_empty());
+        assert!(!runner.find_thresholds(&scenario), "they are known");
+        known.iter().map(Duration::as_millis).collect()
+    }
+
+    #[test]
+    fn spans_are_found_at_which_code_does_something_else() {
+        assert_eq!(found(|_| true), []);
+        assert_eq!(found(|age| age >= 3_000), [3_000]);
+        // Whatever the client does before and after is the same.
+        assert_eq!(found(|age| (3_000..3_700).contains(&age)), [3_000, 3_700]);
+        // Time moves by a millisecond anyway.
+        assert_eq!(found(|age| age == 0), []);
+        assert_eq!(found(|age| age >= 6_000), [6_000]);
+        assert_eq!(found(|age| age > 6_000), []);
+    }
+
+    /// A wait leads to its timer, whatever is known.
+    #[test]
+    fn a_timer_of_a_client_is_no_threshold() {
+        let scenario = Scenario::new("timer").lease(Duration::from_secs(2)).actors(1, |client| async move {
+            let mut link = client.connection();
+            let ping = redis::cmd("PING");
+            let is_late =
+                tokio::time::timeout(Duration::from_secs(3), ping.exec_async(&mut link)).await.is_err();
+            redis::cmd(if is_late { "TIME" } else { "DBSIZE" }).exec_async(&mut client.connection()).await?;
+            Ok(())
+        });
+        assert!(!Runner::new().find_thresholds(&scenario));
+    }
+
+    /// An event, in one of two steps, that the second of them does.
+    fn after(kind: EventKind, step: usize) -> Behaviour {
+        let event = Event { step, at: Duration::ZERO, kind };
+        Behaviour::after(&History { events: vec![event], ..History::default() }, 1)
+    }
+
+    /// Whatever others can notice is told apart, but for numbers. What happens while time moves
+    /// counts as a timer.
+    #[test]
+    fn acts_are_told_apart() {
+        let (a, b, hold) = (Actor(0), Actor(1), (Actor(0), 1));
+        let (section, until, what) = ("cs", TICK, "job");
+        let call = Call { object: "", name: "pop", args: Value::Null };
+        let acts = [
+            EventKind::Enter { hold, actor: a, section, decided: None, until, is_recorded: true },
+            EventKind::Extended { hold, actor: a, section, until },
+            EventKind::Leave { hold, actor: a, section, by: LeftBy::Code },
+            EventKind::Did { actor: a, what, decided: None },
+            EventKind::Returned { call: hold, what: call.into(), answer: Value::from("a job").into() },
+            EventKind::Ended { holder: a, by: b },
+            EventKind::Shortened { holder: a, by: b },
+            EventKind::Accepted { actor: a, resource: "data", token: 7, nth: 1 },
+            EventKind::Failed { actor: a, error: "7 jobs".into() },
+        ];
+        let told = acts.clone().map(|kind| after(kind, 2).acts.concat());
+        expect_test::expect![[r#"
+            [
+                "A enters cs",
+                "A extends cs",
+                "A leaves cs",
+                "A does job",
+                "A has \"a job\" of pop()",
+                "B ends A",
+                "B shortens A",
+                "data accepts A",
+                "A fails # jobs",
+            ]
+        "#]]
+        .assert_debug_eq(&told);
+        for kind in acts {
+            assert!(after(kind.clone(), 1) == Behaviour { acts: Vec::new(), timers: (Vec::new(), 1) });
+        }
     }
 }

@@ -303,9 +303,11 @@ mod tests {
         assert_eq!(request("HGETALL h").format_reply(&reply), r#"{"id": 7, "proto": 3}"#);
     }
 
+    /// Of the script `return`.
+    const SHA: &str = "63143b6f8007b98c53ca2149822777b3566f9241";
+
     #[test]
     fn scripts_are_known_by_their_sha1() {
-        const SHA: &str = "63143b6f8007b98c53ca2149822777b3566f9241";
         let sent = |words| request(words).scripts().collect::<Vec<_>>();
         let script = (SHA.to_owned(), b"return".to_vec());
         for words in ["EVAL return 0", "eval_ro return 0", "SCRIPT LOAD return", "script load return"] {
@@ -314,6 +316,22 @@ mod tests {
         for words in ["SCRIPT EXISTS return", "GET return"] {
             assert_eq!(sent(words), [], "{words}");
         }
+    }
+
+    /// A function has a name, and no SHA1.
+    #[test]
+    fn a_call_names_its_script_or_function() {
+        let called = |words: &str| {
+            let script = request(words).script(|_| Some("return".into()));
+            script.map(|Script { sha, name, arguments, .. }| (sha, name.unwrap_or_default(), arguments))
+        };
+        let script = (SHA.to_owned(), r#""return""#.to_owned(), "k".to_owned());
+        for words in ["EVAL return 1 k".to_owned(), format!("evalsha_ro {SHA} 1 k")] {
+            assert_eq!(called(&words), Some(script.clone()), "{words}");
+        }
+        let function = (String::new(), "take".to_owned(), "k".to_owned());
+        assert_eq!(called("FCALL take 1 k"), Some(function));
+        assert_eq!(called("SET return 1 k"), None);
     }
 
     #[test]

@@ -250,6 +250,7 @@ fn moved<'a>(Failing { steps, .. }: &'a Failing, _: &'a Scenario, _: &mut Runner
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Faults;
     use crate::oracle::Violation;
     use crate::shrink::Cost;
     use crate::trace::StepFootprint;
@@ -332,6 +333,29 @@ mod tests {
         let shorter = vec![(1, span(3)), (1, span(4)), (3, span(1))];
         let failing = Failing { shorter, ..failing("A, time +5ms, B") };
         assert_eq!(tried(few!(with_shorter_jumps), &failing), ["A, time +3ms, B", "A, time +4ms, B"]);
+    }
+
+    /// It may come before the other step, or after it.
+    #[test]
+    fn a_fault_is_exchanged_for_those_that_were_possible() {
+        let pings = Scenario::new("pings").faults(Faults::none().lost(1)).actors(1, |client| async move {
+            for _ in 0..2 {
+                _ = redis::cmd("PING").exec_async(&mut client.connection()).await;
+            }
+            Ok(())
+        });
+        let tried = with_another_fault(&failing("A, lose-reply A"), &pings, &mut Runner::new());
+        assert_eq!(
+            shown(tried),
+            [
+                "lose-request A, A, A",
+                "lose-reply A, A, A",
+                "resend A, A, A",
+                "A, lose-request A, A",
+                "A, lose-reply A, A",
+                "A, resend A, A",
+            ]
+        );
     }
 
     /// Only A and B do the same.

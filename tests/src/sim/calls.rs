@@ -69,3 +69,68 @@ impl OpenCall {
         EventKind::Called { call: self.id, what: self.what.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{ActorState, Gate};
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    /// Two clients that have called an operation each.
+    fn both_call() -> World {
+        let mut world = World::default();
+        for actor in [A, B] {
+            world.actors.push(ActorState::new(actor));
+            world.call((actor, 1), Arc::new(Call { object: "", name: "push", args: Value::Null }));
+        }
+        world
+    }
+
+    /// The clients whose calls are in the history.
+    fn recorded(world: &World) -> Vec<Actor> {
+        let events = world.history().events.iter();
+        let calls = events.filter_map(|event| match event.kind {
+            EventKind::Called { call: (actor, _), .. } => Some(actor),
+            _ => None,
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn a_call_is_dated_by_the_clock_that_it_has_read() {
+        let mut world = both_call();
+        world.record_calls_with_clock_read();
+        assert_eq!(recorded(&world), []);
+        world.note_clock_read_in_calls(B);
+        world.now = Duration::from_secs(1);
+        world.record_calls_with_clock_read();
+        world.record_calls_with_clock_read();
+        assert_eq!(recorded(&world), [B]);
+    }
+
+    /// A request counts when it is sent, and not when it comes to its gate.
+    #[test]
+    fn a_call_that_waits_for_no_request_has_begun() {
+        let mut world = both_call();
+        world.gates.push(Gate::new(B, 0, 0));
+        world.wait_at(0);
+        world.record_calls_without_request(B);
+        assert_eq!(recorded(&world), []);
+        world.record_calls_without_request(A);
+        assert_eq!(recorded(&world), [A]);
+        world.record_calls_of(B);
+        assert_eq!(recorded(&world), [A, B]);
+    }
+
+    #[test]
+    fn a_crashed_client_has_called_nothing_that_it_did_not_send() {
+        let mut world = both_call();
+        world.drop_calls(A);
+        [A, B].into_iter().for_each(|actor| world.record_calls_of(actor));
+        assert_eq!(recorded(&world), [B]);
+    }
+}

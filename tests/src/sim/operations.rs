@@ -64,3 +64,37 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    /// Operations of two clients, those of A inside of each other.
+    fn world() -> World {
+        let mut world = World::default();
+        [(A, 1), (B, 1), (A, 2)].into_iter().for_each(|id| world.begin_operation(id));
+        world
+    }
+
+    #[test]
+    fn the_latest_operation_of_a_client_is_cancelled_first() {
+        let mut world = world();
+        assert_eq!(world.operation(A), Some((A, 2)));
+        world.cancel((A, 2));
+        assert!(!world.can_cancel(Some((A, 2))) && world.can_cancel(Some((A, 1))));
+        assert_eq!((world.operation(A), world.operation(B)), (Some((A, 1)), Some((B, 1))));
+        assert!(!world.can_cancel(Some((B, 2))) && !world.can_cancel(None));
+    }
+
+    #[test]
+    fn operations_end_alone_or_with_their_client() {
+        let mut world = world();
+        world.end_operation((A, 2));
+        assert_eq!(world.operation(A), Some((A, 1)));
+        world.end_operations(A);
+        assert_eq!((world.operation(A), world.operation(B)), (None, Some((B, 1))));
+    }
+}

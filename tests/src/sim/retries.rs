@@ -40,7 +40,7 @@ impl World {
         }
         let may_end = |actor: &&ActorState| matches!(actor.life, Life::Unstarted | Life::Running);
         let actors = self.actors.iter().filter(may_end).filter(|actor| !actor.is_service);
-        let tries = actors.map(|actor| Some((actor.actor, len_of_tries(&actor.exchanges, TRIES)?)));
+        let tries = actors.map(|actor| Some((actor.actor, self.len_of_try(actor.actor)?)));
         let tries: Vec<(Actor, usize)> = tries.collect::<Option<_>>()?;
         let steps = &self.history().steps;
         let is_round = |&len: &usize| {
@@ -85,6 +85,11 @@ impl World {
         if self.equal_tries(actor, TRIES + 1).is_some() {
             self.record(EventKind::RetriesEnded { actor });
         }
+    }
+
+    /// The number of commands of one try, if the last tries of a client were equal.
+    pub(crate) fn len_of_try(&self, actor: Actor) -> Option<usize> {
+        len_of_tries(&self.actors[self.idx(actor)].exchanges, TRIES)
     }
 
     /// The latest try of a client. `None` if its last `count` tries were not equal, or changed what

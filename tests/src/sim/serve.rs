@@ -271,9 +271,7 @@ impl Simulation {
                 // A message that the server writes next arrives behind the reply.
                 self.world.recorder.requests_changed(actor);
             }
-            self.world.change_gate(gate, GateState::Replied(result));
-            self.world.activity += 1;
-            return;
+            return self.world.change_gate(gate, GateState::Replied(result));
         }
         let (Some(fault), Some(outcome)) = (passage.fault, passage.outcome()) else {
             return self.answer(gate, Answer::Reply(result));

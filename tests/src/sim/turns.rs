@@ -172,3 +172,70 @@ impl World {
         (spawned, spawned.cast_signed() - before.cast_signed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::ActorState;
+    use super::*;
+    use crate::trace::LocalState;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    /// Three clients whose code runs, with tasks besides.
+    fn world(spawned: [usize; 3]) -> World {
+        let mut world = World { spawned: spawned.iter().sum(), ..World::default() };
+        for (nth, spawned) in spawned.into_iter().enumerate() {
+            let state = ActorState { life: Life::Running, spawned, ..ActorState::new(Actor(nth)) };
+            world.actors.push(state);
+        }
+        world
+    }
+
+    /// A turn of a client whose code has spawned tasks, or in which a task has acted.
+    fn ran(actor: Actor, spawned: isize, by_task: bool) -> (Actor, Begun, Key) {
+        (actor, Begun { spawned, by_task, ..Begun::default() }, (0, actor, LocalState::default()))
+    }
+
+    /// Counts the tasks after these turns. Returns those of each client, and what is said of them.
+    fn count(
+        before: [usize; 3],
+        tasks: usize,
+        ran: &[(Actor, Begun, Key)],
+    ) -> (Vec<usize>, (isize, Option<Actor>)) {
+        let mut world = world(before);
+        let said = world.count_tasks(3 + tasks, ran);
+        (world.actors.iter().map(|state| state.spawned).collect(), said)
+    }
+
+    #[test]
+    fn tasks_that_come_belong_to_those_that_ran() {
+        let of_code = count([0; 3], 1, &[ran(A, 1, false), ran(B, 0, false)]);
+        assert_eq!(of_code, (vec![1, 0, 0], (0, None)));
+        let of_one = count([0; 3], 1, &[ran(A, 0, false)]);
+        assert_eq!(of_one, (vec![1, 0, 0], (1, Some(A))));
+        let of_either = count([0; 3], 1, &[ran(A, 0, false), ran(B, 0, true)]);
+        assert_eq!(of_either, (vec![1, 1, 0], (1, None)));
+        assert_eq!(count([0; 3], 1, &[]), (vec![1, 1, 1], (1, None)));
+    }
+
+    /// A task that ends closes its connections, and so it has acted.
+    #[test]
+    fn tasks_that_end_are_those_of_the_client_whose_task_acted() {
+        let of_one = count([1, 1, 1], 2, &[ran(A, 0, false), ran(B, 0, true)]);
+        assert_eq!(of_one, (vec![1, 0, 1], (-1, Some(B))));
+        let of_either = count([1, 1, 1], 2, &[ran(A, 0, true), ran(B, 0, true)]);
+        assert_eq!(of_either, (vec![1, 1, 1], (-1, None)));
+        assert_eq!(count([1, 1, 1], 0, &[ran(A, 0, true), ran(B, 0, true)]).0, [0, 0, 0]);
+        let none = count([1, 0, 0], 1, &[ran(A, 0, false), ran(B, 0, true)]);
+        assert_eq!(none, (vec![1, 0, 0], (0, Some(B))));
+    }
+
+    /// Destructors of the code have spawned them.
+    #[test]
+    fn tasks_of_a_crashed_client_are_its_own() {
+        let mut world = world([0, 1, 0]);
+        world.count_tasks_of_crashed(3 + 2, A);
+        assert_eq!(world.actors.iter().map(|state| state.spawned).collect::<Vec<_>>(), [1, 1, 0]);
+    }
+}

@@ -184,6 +184,29 @@ fn an_instant_comes_in_two_steps_at_it_and_past_it() {
     );
 }
 
+/// A process stands still until an instant that matters, whatever the time is.
+#[test]
+fn a_pause_counts_from_now() {
+    let timed = Scenario::new("timed").faults(Faults::none().stalls(2)).actors(1, |client| async move {
+        let mut link = client.connection();
+        () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
+        let exists = redis::cmd("EXISTS").arg("k").to_owned();
+        _ = tokio::time::timeout(Duration::from_secs(60), exists.exec_async(&mut link)).await;
+        Ok(())
+    });
+    check(
+        &timed,
+        "A\ntime +10000ms\npause A +1ms\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +10000 time
+        +10001 time
+        +10001 pause A +1ms
+        +10001 A: EXISTS k → 0
+    "#]],
+    );
+}
+
 #[test]
 fn the_state_after_before_is_there_in_every_execution() {
     let prepared = Scenario::new("prepared")

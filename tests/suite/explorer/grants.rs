@@ -55,6 +55,24 @@ fn a_shortened_grant_is_not_owner_safe() {
     exhaustive(&scenario("10000")).unwrap();
 }
 
+/// A client may be inside of several sections. Another client ends its stay in the last one.
+#[test]
+fn each_grant_of_a_client_is_judged() {
+    let scenario = Scenario::new("two locks").always(OwnerSafe).actors(1, |client| async move {
+        let mut link = client.connection();
+        let mut holds = Vec::new();
+        for (key, section) in [("first", "cs"), ("second", "other")] {
+            send::<()>(&mut link, &["SET", key, "1"]).await?;
+            holds.push(client.hold(section).record(Record::Key(key.into())).enter());
+        }
+        Ok(send::<()>(&mut link, &["PING"]).await?)
+    });
+    let ends = scenario.actors(1, |client| async move {
+        Ok(send::<()>(&mut client.connection(), &["DEL", "second"]).await?)
+    });
+    expect_violation(&ends, "owner-safe", 3);
+}
+
 /// A client that takes the lock and stays inside, and another one that sends a command after that.
 fn stays(take: &'static [&'static str], later: Duration, command: &'static [&'static str]) -> Scenario {
     let scenario = Scenario::new("stays").always(OwnerSafe).actors(1, move |client| async move {
@@ -278,8 +296,8 @@ fn ends(history: &History) -> Vec<(usize, Duration)> {
 /// full history has that.
 #[test]
 fn a_grant_lapses_before_its_lease_ends_or_after_it() {
-    let ends = |record_ms: &'static str, recording| {
-        let scenario = Scenario::new("ends").lease(Duration::from_millis(10));
+    let ends = |lease_ms, record_ms: &'static str, recording| {
+        let scenario = Scenario::new("ends").lease(Duration::from_millis(lease_ms));
         let scenario = scenario.actors(1, move |client| async move {
             let mut link = client.connection();
             send::<()>(&mut link, &["SET", "lock", "A", "PX", record_ms]).await?;
@@ -300,7 +318,7 @@ fn a_grant_lapses_before_its_lease_ends_or_after_it() {
         ends.collect::<Vec<_>>().join("; ")
     };
     let lines = ["6", "12", "13", "30"].map(|record_ms| {
-        let [full, lean] = [Recording::Full, Recording::Lean].map(|recording| ends(record_ms, recording));
+        let [full, lean] = [Recording::Full, Recording::Lean].map(|recording| ends(10, record_ms, recording));
         format!("{record_ms} ms: {full}. Lean: {lean}\n")
     });
     expect![[r#"
@@ -310,4 +328,6 @@ fn a_grant_lapses_before_its_lease_ends_or_after_it() {
         30 ms: overrun at 12ms, is kept; lapse at 32ms. Lean: overrun at 12ms
     "#]]
     .assert_eq(&lines.concat());
+    // The client wakes up at the end of its lease.
+    assert_eq!(ends(8, "30", Recording::Lean), "overrun at 8ms");
 }

@@ -6,7 +6,7 @@ use expect_test::expect;
 use harness::execution::{Learning, Runner};
 use harness::explore::explore_all;
 use harness::{Client, Faults, Report, Scenario, exhaustive, from_fn, sample};
-use redis::{AsyncCommands as _, Commands as _, RedisResult};
+use redis::{AsyncCommands as _, Commands as _, ConnectionLike as _, RedisResult};
 
 use super::the_end::violated;
 
@@ -143,6 +143,20 @@ fn an_invariant_only_reads() {
     exhaustive(&unknown).unwrap_err();
     let all = scenario().invariant("several servers", |data| Ok(data.on(1).get("stock")?)).servers(2);
     exhaustive(&all).unwrap();
+}
+
+/// Clients of redis-rs ask such things of a connection.
+#[test]
+fn the_data_is_a_connection_to_each_server() {
+    let scenario = Scenario::new("servers")
+        .servers(3)
+        .actors(1, |client: Client| async move { Ok(client.connection().set::<_, _, ()>("k", 1).await?) });
+    let judged = scenario.invariant("it answers", |data| {
+        assert_eq!((data.servers(), data.get_db()), (3, 0));
+        assert!(data.check_connection() && data.is_open());
+        Ok(())
+    });
+    exhaustive(&judged).unwrap();
 }
 
 /// Judgements are remembered. Their results are those of explorations in which all is judged.

@@ -172,3 +172,22 @@ fn a_delayed_request_arrives_at_the_end() {
     "#]],
     );
 }
+
+/// One connection carries requests in their order.
+#[test]
+fn a_request_behind_a_delayed_one_waits_for_it() {
+    let delayed = Scenario::new("behind").faults(Faults::none().delays(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        _ = redis::cmd("SET").arg(&["k", "1"]).exec_async(&mut link).await;
+        Ok(redis::cmd("EXISTS").arg("k").exec_async(&mut link).await?)
+    });
+    check(
+        &delayed,
+        "delay A\nA\nlate A\nA",
+        &expect![[r#"
+        +0 delay A: SET k 1
+        +0 A: SET k 1 → OK
+        +0 A: EXISTS k → 1
+    "#]],
+    );
+}

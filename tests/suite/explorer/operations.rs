@@ -241,6 +241,34 @@ fn tasks_of_a_client_are_told_apart() {
     assert!(report.contains("A is called from outside"), "{report}");
 }
 
+/// The inner one is cancelled while it runs, and the outer one after that.
+#[test]
+fn an_operation_inside_of_another_is_cancelled_alone() {
+    let act = |client: Client| async move {
+        let says = async |text: &str| -> RedisResult<()> {
+            redis::cmd("ECHO").arg(text).exec_async(&mut client.connection()).await
+        };
+        let outer = client.cancellable(async {
+            let inner = client.cancellable(says("inner")).await;
+            says(if inner.is_some() { "inner is done" } else { "inner is cancelled" }).await
+        });
+        let outer = outer.await;
+        Ok(says(if outer.is_some() { "outer is done" } else { "outer is cancelled" }).await?)
+    };
+    let scenario = Scenario::new("nested").actors(1, act).faults(Faults::none().cancels(1));
+    let said = |schedule: &str| {
+        let schedule = schedule.parse().unwrap();
+        let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
+        let texts = history.events.iter().filter_map(|event| match &event.kind {
+            EventKind::Command { reply, .. } => Some(reply.clone()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(said("start A\ncancel A"), r#""inner is cancelled", "outer is done""#);
+    assert_eq!(said("A\ncancel A"), r#""inner", "outer is cancelled""#);
+}
+
 /// Tasks are numbered in the order of their first requests, and keep their numbers.
 #[test]
 fn each_task_of_a_client_has_a_number() {

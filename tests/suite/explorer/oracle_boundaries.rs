@@ -369,6 +369,10 @@ fn operations_of_other_objects_do_not_count() {
         let unknown = EventKind::Called { call: (A, 0), what: call(object, "peek").into() };
         expect(&queue, is_own, &[(0, unknown)]);
     }
+    // The other object cannot explain what this one answers.
+    let [others, own] = ["mails", "jobs"].map(|object| pops(object, "a job that nobody pushed"));
+    let violation = queue.check(&history(&[others, own].concat())).unwrap();
+    assert_eq!(violation.what.matches("pop()").count(), 1, "{violation:?}");
 }
 
 /// A window has its first instant, and not its last.

@@ -10,13 +10,14 @@ use expect_test::expect;
 use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::explore::Problem;
-use harness::oracle::{ExclusiveFact, Success};
+use harness::oracle::{ExclusiveFact, OwnerSafe, Success};
 use harness::replay::{Comparison, OnRedis, OnRedisError, Subject, replay_on_redis};
 use harness::{Faults, SavedSchedule, Scenario, exhaustive};
-use locks::Subscribe as _;
 use locks::registry::{ALGORITHMS, Algorithm};
+use locks::{Record, Subscribe as _};
 use redis::AsyncCommands as _;
 
+use super::oracles::send;
 use super::saved_schedules;
 use super::tracking::{caches, reads, writes};
 use crate::bounds::{REAL_COUNTEREXAMPLES, SILENT_SERVER};
@@ -169,12 +170,16 @@ fn times_and_names_drawn_by_chance_may_differ() {
                 send(redis::cmd("PTTL").arg("key")).await?;
                 send(&redis::cmd("TIME")).await?;
                 send(redis::cmd("ECHO").arg(client.env().now_ms())).await?;
+                // The clocks of clients agree with that of the server.
+                send(redis::cmd("PEXPIREAT").arg("key").arg(client.env().now_ms() + 60_000)).await?;
+                send(redis::cmd("EXISTS").arg("key")).await?;
                 Ok(())
             }
         })
     };
-    let on_redis = replay(server.url(), &passing("A\nA\nA\ntime +5000ms\nA\nA"), drawing).unwrap();
-    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 5));
+    let saved = passing("A\nA\nA\ntime +5000ms\nA\nA\nA\nA");
+    let on_redis = replay(server.url(), &saved, drawing).unwrap();
+    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 7));
 }
 
 /// A subscriber on a real server receives a message as soon as it is published. The message then
@@ -245,6 +250,46 @@ fn messages_of_a_real_server() {
         let saved = SavedSchedule { clients: 2, ..passing(steps) };
         let on_redis = replay(server.url(), &saved, telling).unwrap();
         assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), replies));
+    }
+}
+
+/// A real server is asked for each kind of record, to see whose command ends a grant.
+#[test]
+fn a_grant_is_ended_on_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    let (key, name) = (|| "k".to_owned(), || "A".to_owned());
+    let rows: [(Record, [&[&str]; 2]); 4] = [
+        (Record::Key(key()), [&["SET", "k", "A"], &["DEL", "k"]]),
+        (Record::Value(key(), name()), [&["SET", "k", "A"], &["SET", "k", "B"]]),
+        (Record::Member(key(), name()), [&["ZADD", "k", "1", "A"], &["ZREM", "k", "A"]]),
+        (Record::Field(key(), name()), [&["HSET", "k", "A", "1"], &["HDEL", "k", "A"]]),
+    ];
+    let steps = "A\nB\nA";
+    let saved = SavedSchedule { clients: 2, property: "owner-safe".into(), ..passing(steps) };
+    for (record, [take, end]) in rows {
+        for (command, is_ended) in [(end, true), (&["PEXPIRE", "k", "60000"], false)] {
+            let scenario = |_| {
+                let (record, scenario) = (record.clone(), Scenario::new("sender").always(OwnerSafe));
+                let takes = scenario.actors(1, move |client| {
+                    let record = record.clone();
+                    async move {
+                        let mut link = client.connection();
+                        send::<()>(&mut link, take).await?;
+                        let _hold = client.hold("cs").record(record).enter();
+                        Ok(send(&mut link, &["PING"]).await?)
+                    }
+                });
+                takes.actors(1, move |client| async move {
+                    Ok(send::<()>(&mut client.connection(), command).await?)
+                })
+            };
+            let on_redis = replay(server.url(), &saved, scenario).unwrap();
+            let text = on_redis.to_string();
+            assert!(
+                text.contains(if is_ended { "same violation" } else { "no violation" }),
+                "{record:?}: {text}"
+            );
+        }
     }
 }
 
@@ -434,4 +479,16 @@ fn whatever_a_replay_writes_it_deletes() {
     assert_eq!(on_redis.comparison, Comparison::Same(None), "{on_redis}");
     let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
+}
+
+/// As by Ctrl-C.
+#[test]
+fn a_replay_that_is_stopped_deletes_what_it_wrote() {
+    let Some(server) = redis_server::borrow() else { return };
+    let mut runner = Runner::new();
+    runner.stopper().stop();
+    let client = redis::Client::open(server.url()).unwrap();
+    let replayed = replay_on_redis(&mut runner, &client, &passing("A"), |_| sender(&["SET", "lock", "1"]));
+    let error = replayed.unwrap_err().to_string();
+    assert_eq!(error, "the replay was stopped; all keys that it wrote are deleted");
 }

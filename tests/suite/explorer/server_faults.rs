@@ -132,6 +132,82 @@ fn a_reload_loses_no_write_of_the_code_before_the_actors() {
     );
 }
 
+/// What was read since is no write that a server can lose.
+#[test]
+fn a_reload_loses_the_last_write_and_no_read() {
+    let scenario = Scenario::new("read").faults(Faults::none().reloads(1).unsynced(1));
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "k", "v"]).await?;
+        for _ in 0..2 {
+            send::<()>(&mut link, &["EXISTS", "k"]).await?;
+        }
+        Ok(())
+    });
+    check(
+        &scenario,
+        "A\nA\nreload 1 -1\nA",
+        &expect![[r#"
+        +0 A: SET k v → OK
+        +0 A: EXISTS k → 1
+        +0 reload 1 -1
+        +0 A: EXISTS k → 0
+    "#]],
+    );
+}
+
+/// What it held before is gone: nothing written since can be lost.
+#[test]
+fn a_reload_after_a_restart_brings_nothing_back() {
+    let faults = Faults::none().restarts(1).reloads(2).unsynced(1);
+    let scenario = Scenario::new("twice").faults(faults).actors(1, |client| async move {
+        let mut link = client.connection();
+        for value in ["1", "2"] {
+            send::<()>(&mut link, &["SET", "k", value]).await?;
+        }
+        Ok(send(&mut link, &["GET", "k"]).await?)
+    });
+    check(
+        &scenario,
+        "A\nA\nrestart 1\nreload 1 -1\nA",
+        &expect![[r#"
+        +0 A: SET k 1 → OK
+        +0 A: SET k 2 → OK
+        +0 restart 1
+        +0 reload 1
+        +0 A: GET k → (nil)
+    "#]],
+    );
+}
+
+/// It restarts again when it has just come back.
+#[test]
+fn each_restart_of_a_server_has_its_outage() {
+    let faults = Faults::none().restarts(2).outage(Duration::from_secs(1));
+    let scenario = Scenario::new("restarts").faults(faults).actors(1, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..2 {
+            let pong: RedisResult<()> = send(&mut link, &["PING"]).await;
+            assert!(pong.unwrap_err().is_connection_refusal());
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        Ok(send(&mut link, &["CLIENT", "ID"]).await?)
+    });
+    check(
+        &scenario,
+        "restart 1\nA\nwait\nrestart 1\nA\nwait\nA",
+        &expect![[r#"
+        +0 restart 1
+        +0 A: PING → connection refused
+        +2000 time
+        +2000 restart 1
+        +2000 A: PING → connection refused
+        +4000 time
+        +4000 A: CLIENT ID → 1
+    "#]],
+    );
+}
+
 /// The last server of the largest scenario is one like the others.
 #[test]
 fn a_hundred_servers() {

@@ -12,6 +12,7 @@ use harness::trace::EventKind;
 use harness::{Client, Faults, Scenario, exhaustive, from_fn, replay, sample};
 use redis::{AsyncCommands as _, Commands as _, RedisResult};
 
+use super::executions::check;
 use super::the_end::violated;
 
 /// Pushes a job of its name.
@@ -134,6 +135,66 @@ fn workers_that_poll() {
     sample(&queue("poll at once", polls_without_a_sleep), 200, 0).unwrap();
     let one = Scenario::new("one").actors(1, from_fn(produce)).services(1, from_fn(polls));
     exhaustive(&all_done(one, 1)).unwrap();
+}
+
+/// While a request is slow, time may pass to the end of the key for which a service polls.
+#[test]
+fn time_passes_beside_a_slow_request_and_a_service_that_polls() {
+    let set = |key: &'static str, ms: u64| {
+        move |client: Client| async move { Ok(client.connection().pset_ex::<_, _, ()>(key, 1, ms).await?) }
+    };
+    let polls = |client: Client| async move {
+        let mut link = client.connection();
+        while link.exists::<_, bool>("key").await? {}
+        std::future::pending().await
+    };
+    let scenario = Scenario::new("slow").faults(Faults::none().stalls(1)).before(set("key", 5_000));
+    let scenario = scenario.actors(1, set("short", 1_000)).actors(1, set("late", 1)).services(1, polls);
+    check(
+        &scenario,
+        "A\nC\nC\nC\nstart B\ntime +1000ms\nwait\nB\nC",
+        &expect![[r#"
+        +0 A: PSETEX short 1000 1 → OK
+        +0 C: EXISTS key → 1
+        +0 C: EXISTS key → 1
+        +0 C: EXISTS key → 1
+        +1000 time
+        +1000 time
+        +1000 C: EXISTS key → 1
+        +1001 time
+        +1001 B: PSETEX late 1 1 → OK
+        +1001 C: EXISTS key → 1
+        +1001 C: EXISTS key → 1
+    "#]],
+    );
+}
+
+/// Code that polls without a sleep has an end, too, after a crash and the lease that passes then. It
+/// sees what has changed in that time.
+#[test]
+fn a_crash_beside_a_service_that_polls_at_once() {
+    let takes = |client: Client| async move {
+        let mut link = client.connection();
+        () = link.set_ex("alive", 1, 1).await?;
+        Ok(link.incr::<_, _, ()>("taken", 1).await?)
+    };
+    let gives_back = |client: Client| async move {
+        let mut link = client.connection();
+        loop {
+            let (is_taken, is_alive): (bool, bool) =
+                (link.exists("taken").await?, link.exists("alive").await?);
+            if is_taken && !is_alive {
+                () = link.del("taken").await?;
+            }
+        }
+    };
+    let scenario = Scenario::new("polls").actors(1, takes).services(1, gives_back);
+    let judged =
+        scenario.faults(Faults::none().crashes(1)).finally("it is free", |client, ended| async move {
+            let is_taken: bool = client.connection().exists("taken").await?;
+            if is_taken && !ended.crashed.is_empty() { Err("it is taken".into()) } else { Ok(()) }
+        });
+    exhaustive(&judged).unwrap_or_else(|report| panic!("{report}"));
 }
 
 /// Reads the next job, and removes it after that: two workers do one job.

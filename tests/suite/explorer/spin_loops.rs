@@ -241,7 +241,8 @@ fn a_client_that_goes_on_without_the_lock_gives_up_its_tries() {
     }
 }
 
-/// The first execution lets A run to its end, so B gives up when nobody else has a step left.
+/// The first execution lets A run to its end, so B gives up when nobody else has a step left. B
+/// tries on its second connection.
 #[test]
 fn the_last_client_gives_up_its_tries() {
     let scenario = Scenario::new("last").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
@@ -253,7 +254,7 @@ fn the_last_client_gives_up_its_tries() {
         Ok(())
     });
     let scenario = scenario.actors(1, |client| async move {
-        let mut link = client.connection();
+        let (_idle, mut link) = (client.connection(), client.connection());
         for _ in 0..5 {
             if send(&mut link, &["SET", "lock", "B", "NX"]).await? {
                 return Ok(());

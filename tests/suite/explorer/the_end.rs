@@ -224,16 +224,28 @@ fn the_second_of_two_properties_is_violated() {
 /// others.
 #[test]
 fn only_an_end_that_is_judged_takes_time() {
-    let ends_at = |scenario: Scenario| {
-        let (mut runner, schedule) = (Runner::new(), "A\ncrash A".parse().unwrap());
+    let ends_at = |scenario: Scenario, schedule: &str| {
+        let (mut runner, schedule) = (Runner::new(), schedule.parse().unwrap());
         let scenario = scenario.lease(Duration::from_secs(10)).faults(Faults::none().crashes(1));
         let history = replay(&mut runner, &scenario, &schedule, Recording::Full);
         let is_end = |event: &Event| matches!(event.kind, EventKind::AllEnded);
         (history.events.last().unwrap().at.as_secs(), history.events.iter().any(is_end))
     };
     let crashes = || Scenario::new("crashes").actors(1, from_fn(add));
-    assert_eq!(ends_at(crashes().always(AtMostOnce::of("job"))), (0, false));
-    assert_eq!(ends_at(crashes().always(AtLeastOnce::of("job"))), (12, true));
+    let (most, least) = (AtMostOnce::of("job"), AtLeastOnce::of("job"));
+    assert_eq!(ends_at(crashes().always(most), "A\ncrash A"), (0, false));
+    assert_eq!(ends_at(crashes().always(least.clone()), "A\ncrash A"), (12, true));
+    // A service goes on until it has done the same three times, and as long as the end takes.
+    let beats = |client: Client| async move {
+        loop {
+            () = client.connection().set("alive", 1).await?;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let served = crashes().services(1, beats).always(least);
+    assert_eq!(ends_at(served.clone(), "A\nB\ncrash A"), (2 + 12, true));
+    // Not all have started.
+    assert_eq!(ends_at(served, "A\ncrash A").1, false);
 }
 
 /// A lock that knows its owner by name would take a probe with a client's name for that client.
@@ -265,6 +277,16 @@ fn fresh_clients_have_names_of_their_own() {
     exhaustive(&scenario).unwrap();
     let expected = ["finally1", "finally2", "probe1", "probe2"].map(String::from);
     assert_eq!(*names.lock().unwrap(), BTreeSet::from(expected));
+}
+
+/// No actor, and nothing that judges the end, is taken for a fresh client.
+#[test]
+fn the_second_fresh_client_is_refused_after_the_most_actors() {
+    let scenario = Scenario::new("most").always(NoLeak).actors(ACTORS_MAX, |_| async { Ok(()) });
+    let judged = scenario.finally("one", |_, _| async { Ok(()) }).finally("other", |_, _| async { Ok(()) });
+    let probed = judged.probe(2, |client| async move { Ok(client.connection().set_nx("lock", 1).await?) });
+    let report = exhaustive(&probed).unwrap_err();
+    assert!(violated(&report).0.contains("only 1 of 2 fresh clients got a grant"), "{report}");
 }
 
 /// It may wait for time to pass, but only as often as an execution has steps.

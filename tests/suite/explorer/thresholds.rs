@@ -51,6 +51,67 @@ fn code_that_goes_wrong_in_a_short_span_is_found() {
     }
 }
 
+/// Takes these steps, and lists the spans by which time can move then.
+struct Spans(std::vec::IntoIter<Step>, Vec<Duration>);
+
+impl Policy for Spans {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        if let Some(step) = self.0.next() {
+            return Choice::Move(step);
+        }
+        let spans = enabled.iter().filter_map(|step| match step {
+            Step::Advance(span) => Some(*span),
+            _ => None,
+        });
+        self.1 = spans.collect();
+        Choice::Abort
+    }
+}
+
+/// The spans in milliseconds after these steps of a client that sends commands, and is inside a
+/// section after the first one.
+fn spans(commands: &'static [&'static str], steps: &str) -> Vec<u128> {
+    let scenario = Scenario::new("instants").faults(Faults::none().stalls(5)).lease(Duration::from_secs(5));
+    let scenario = scenario.actors(1, move |client| async move {
+        let mut link = client.connection();
+        for (nth, command) in commands.iter().enumerate() {
+            let words: Vec<&str> = command.split(' ').collect();
+            send::<redis::Value>(&mut link, &words).await?;
+            if nth == 1 {
+                std::mem::forget(client.hold("cs").enter());
+            }
+        }
+        Ok(())
+    });
+    let mut policy = Spans(steps.parse::<Schedule>().unwrap().steps.into_iter(), Vec::new());
+    Runner::new().run(&scenario, &mut policy, Recording::Lean);
+    policy.1.iter().map(Duration::as_millis).collect()
+}
+
+/// Time moves to the end of a key, and to the millisecond after it.
+#[test]
+fn instants_that_matter() {
+    const KEYS: &[&str] = &["SET a 1 PX 2000", "PING", "PING"];
+    assert_eq!(spans(KEYS, "A"), [2000, 2001]);
+    assert_eq!(spans(KEYS, "A\ntime +2000ms"), [1]);
+    // If nothing ends, the clock that a client has read may grow old.
+    assert_eq!(spans(KEYS, "A\ntime +2001ms"), [1, 7000]);
+    // The lease of a client that is inside.
+    assert_eq!(spans(KEYS, "A\nA"), [2000, 2001, 5000, 5001]);
+    assert_eq!(spans(KEYS, "A\nA\ntime +5000ms"), [1]);
+    // As far as a step can lead, from now on, and no further.
+    const FAR: &[&str] = &["SET a 1 PX 315360000000", "PING"];
+    assert_eq!(spans(FAR, "A"), [315_360_000_000]);
+    assert_eq!(spans(FAR, "A\ntime +1000ms"), [315_359_999_000, 315_359_999_001]);
+}
+
+/// Sixteen ends of keys are enough.
+#[test]
+fn instants_are_limited() {
+    const KEYS: &[&str] = &["EVAL for\ti=1,20\tdo\tredis.call('SET',i,1,'PX',1000*i)\tend 0", "PING"];
+    assert_eq!(spans(KEYS, "A").len(), 2 * 16);
+}
+
 /// Lets time move by every number of milliseconds up to a greatest one, and not only to instants
 /// that matter.
 struct Dense<'a>(&'a mut DepthFirst);

@@ -69,7 +69,10 @@ fn told(scenario: &Scenario, schedule: &str) -> String {
         EventKind::Command { actor, text, .. } if text.starts_with("HELLO") => {
             Some(format!("{actor}: {text}\n"))
         }
-        EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
+        EventKind::Command { actor, text, reply, sent, .. } => {
+            let behind = if sent.is_behind { ", behind messages" } else { "" };
+            Some(format!("{actor}: {text} → {reply}{behind}\n"))
+        }
         EventKind::Message { actor, text, .. } => Some(format!("{actor} receives {text}\n")),
         EventKind::Received { actor } => Some(format!("{actor} receives the reply\n")),
         EventKind::Fault { fault, .. } => Some(format!("{}: {}\n", fault.target, fault.kind.word())),
@@ -100,7 +103,7 @@ fn replies_and_invalidations_arrive_as_the_server_wrote_them() {
         A: CLIENT TRACKING ON → OK
         A: MGET a c → [(nil), (nil)]
         B: SET a new → OK
-        A: GET b → (nil)
+        A: GET b → (nil), behind messages
         A receives invalidate: ["a"]
         A receives the reply
         A: ECHO pushreply → "pushreply"
@@ -131,7 +134,7 @@ fn an_invalidation_comes_before_the_reply_to_a_command_that_waited() {
         A: GET a → (nil)
         B: SET a new → OK
         B: RPUSH l x → 1
-        A: BLPOP l 0 → ["l", "x"]
+        A: BLPOP l 0 → ["l", "x"], behind messages
         A receives invalidate: ["a"]
         A receives the reply
         A: ECHO invalidate → "invalidate"

@@ -49,6 +49,27 @@ fn an_element_ends_the_wait() {
     );
 }
 
+/// The connection is as good as before.
+#[test]
+fn a_wait_that_ends_breaks_no_connection() {
+    let waits = |client: Client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["BLPOP", "list", "0"]).await?;
+        send(&mut link, &["CLIENT", "ID"]).await
+    };
+    let scenario = Scenario::new("waits").actors(1, from_fn(waits)).actors(1, from_fn(pushes));
+    check(
+        &scenario,
+        "A\nB\nA\nB",
+        &expect![[r#"
+        +0 B: RPUSH list 1 → 1
+        +0 A: BLPOP list 0 → ["list", "1"]
+        +0 A: CLIENT ID → 1
+        +0 B: LLEN list → 0
+    "#]],
+    );
+}
+
 /// Its client does nothing then, but time stops.
 #[test]
 fn a_timeout_ends_the_wait() {
@@ -114,6 +135,44 @@ fn the_command_of_a_client_that_crashes_is_withdrawn() {
         +0 crash A
         +0 B: RPUSH list 1 → 1
         +0 B: LLEN list → 1
+    "#]],
+    );
+}
+
+/// The connection broke when the server had begun to wait. It waits no longer, and pops nothing.
+#[test]
+fn a_connection_that_breaks_withdraws_its_command() {
+    check(
+        &scenario("0", 50, Faults::none().drops(1)),
+        "drop-after A\nB\nB\nwait\nA.2",
+        &expect![[r#"
+        +0 A: BLPOP list 0 → broken pipe
+        +0 drop-after A: BLPOP list 0
+        +0 B: RPUSH list 1 → 1
+        +0 B: LLEN list → 1
+        +20 time
+        +20 A: ECHO over → "over"
+    "#]],
+    );
+}
+
+/// Time goes on to where the stall ends.
+#[test]
+fn a_timeout_amid_a_stall() {
+    let scenario = Scenario::new("stall").faults(Faults::none().stalls(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "k", "v", "PX", "20"]).await?;
+        send::<()>(&mut link, &["BLPOP", "list", "0.005"]).await?;
+        Ok(send(&mut link, &["PTTL", "k"]).await?)
+    });
+    check(
+        &scenario,
+        "A\nA\ntime +20ms\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 20 → OK
+        +5 A: BLPOP list 0.005 → (nil)
+        +20 time
+        +20 A: PTTL k → 0
     "#]],
     );
 }
