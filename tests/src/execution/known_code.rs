@@ -52,7 +52,7 @@ pub struct KnownCode {
     /// [`ActorState::readings_inside`].
     readings_inside: BTreeSet<(usize, u64)>,
     /// The spans that the code distinguishes were searched for.
-    pub(super) has_thresholds: bool,
+    pub(crate) has_thresholds: bool,
     /// The code does not always do what was learned of it, so everything always runs.
     pub(crate) is_unlearned: bool,
 }

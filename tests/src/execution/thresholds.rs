@@ -426,6 +426,19 @@ mod tests {
         assert_eq!(found(|age| age > 6_000), []);
     }
 
+    /// What the code does then depends on the server alone.
+    #[test]
+    fn the_end_of_a_key_is_no_threshold() {
+        let scenario = Scenario::new("key").lease(Duration::from_secs(2)).actors(1, |client| async move {
+            let mut link = client.connection();
+            redis::cmd("SET").arg(&["k", "v", "PX", "1500"]).exec_async(&mut link).await?;
+            let is_there = redis::cmd("EXISTS").arg("k").query_async(&mut link).await?;
+            redis::cmd(if is_there { "TIME" } else { "DBSIZE" }).exec_async(&mut link).await?;
+            Ok(())
+        });
+        assert!(!Runner::new().find_thresholds(&scenario));
+    }
+
     /// A wait leads to its timer, whatever is known.
     #[test]
     fn a_timer_of_a_client_is_no_threshold() {

@@ -232,3 +232,24 @@ impl Exploration {
         known.is_none_or(|known| least < known.size())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::actor::Actor;
+    use crate::execution::Runner;
+    use crate::scenario::Scenario;
+
+    /// Only actors of the scenario count. Those that judge its end come after them.
+    #[test]
+    fn a_reading_inside_a_section_is_new_once() {
+        let scenario = Scenario::new("one").actors(1, |_| async { Ok(()) });
+        let runner = Runner::new();
+        let note = |readings: &[(Actor, u64)]| {
+            runner.note_readings_inside(&scenario, &readings.iter().copied().collect())
+        };
+        assert!(!note(&[(Actor(1), 8)]));
+        assert!(note(&[(Actor(0), 8), (Actor(1), 8)]));
+        assert!(!note(&[(Actor(0), 8)]));
+        assert!(note(&[(Actor(0), 9)]));
+    }
+}

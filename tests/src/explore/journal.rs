@@ -309,3 +309,23 @@ impl Journal {
 /// The advice for results of something else.
 const CHANGED: &str = "If the test has changed, remove the files with results, and run all shards again. \
                        If two explorations have this name, give each its own";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::{KnownCode, Learning, Mode};
+
+    /// Otherwise two processes would explore different schedules of one scenario.
+    #[test]
+    fn a_runner_takes_over_what_another_process_found_out() {
+        let scenario = Scenario::new("one").actors(1, |_| async { Ok(()) });
+        let mut runner = Runner::new().learning(Learning::Eager);
+        assert!(runner.best_mode(&scenario) != Mode::Real);
+        let mut known: KnownCode = runner.known_code(&scenario);
+        assert!(!known.has_thresholds);
+        (known.has_thresholds, known.is_unlearned) = (true, true);
+        runner.know_code(&scenario, &known);
+        assert!(runner.known_code(&scenario).has_thresholds);
+        assert!(runner.best_mode(&scenario) == Mode::Real);
+    }
+}

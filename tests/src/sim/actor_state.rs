@@ -80,11 +80,6 @@ pub(crate) struct Pause {
 }
 
 impl ActorState {
-    /// Its code has ended, so it no longer matters whether its leases have.
-    pub(super) fn forget_leases(&mut self) {
-        (self.lost_lease, self.lease_end) = (false, None);
-    }
-
     /// Its process has crashed, and the next one is to start. What is counted goes on.
     pub(super) fn respawn(&mut self, at: Duration) {
         let ActorState { is_service, skew_ms, drift_ppm, connections, latest_turn, stage, .. } = *self;

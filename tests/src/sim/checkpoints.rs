@@ -107,8 +107,7 @@ impl Simulation {
 
     /// Continues at this place of an execution with this history.
     fn continue_at(&mut self, Checkpoint { history, world, clocks, .. }: &Checkpoint, before: History) {
-        let recorder = std::mem::take(&mut self.world.recorder);
-        self.world = World { now: self.world.now, recorder, ..world.clone() };
+        self.world = World { now: self.world.now, ..world.clone() };
         self.world.recorder.continue_with(before, *history);
         for (clock, view) in self.clocks.iter().zip(clocks.iter().flatten()) {
             clock.follow(view);

@@ -162,8 +162,6 @@ impl World {
                 self.record(EventKind::Failed { actor, error: format!("its code panicked: {text}") });
             }
         }
-        // Executions that differ in nothing else continue equally.
-        self.actor(actor).forget_leases();
         self.finish_client(actor, result);
     }
 

@@ -51,3 +51,31 @@ impl RealTime {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use emulator::{Clock, Emulator};
+
+    use super::*;
+
+    const SPAN: Duration = Duration::from_millis(1_234);
+
+    #[test]
+    fn real_time_begins_with_the_servers_clock() {
+        let clock = Clock::manual();
+        clock.advance(SPAN);
+        let emulator = Emulator::with_clock(clock);
+        let client = redis::Client::open(emulator.url()).unwrap();
+        assert_eq!(RealTime::start(&client).started_at, Timestamp::EPOCH + SPAN);
+    }
+
+    #[test]
+    fn a_wait_lasts_until_its_time_or_until_it_is_over() {
+        let real_time = RealTime { started: now(), started_at: START };
+        let span = Duration::from_millis(20);
+        real_time.wait_until(span, || false);
+        assert!(real_time.late(Duration::ZERO) >= span);
+        real_time.wait_until(Duration::MAX, || true);
+        assert!(real_time.late(Duration::MAX).is_zero());
+    }
+}

@@ -172,6 +172,7 @@ fn a_pass_without_its_fault_is_vacuous() {
         (Reached { crash: true, ..none }, Faults::none().crashes(1), "no client ever crashed"),
         (Reached { lost: true, ..none }, Faults::none().lost(1), "no message was ever lost"),
         (Reached { skew: true, ..none }, Faults::none().skew(second), "no clock was ever wrong"),
+        (Reached { skew: true, ..none }, Faults::none().server_skew(second), "no clock was ever wrong"),
         (Reached { server: true, ..none }, Faults::none().restarts(1), "no fault ever struck a server"),
     ];
     for (must_reach, faults, missing) in rows {
