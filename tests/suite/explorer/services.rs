@@ -169,8 +169,8 @@ fn time_passes_beside_a_slow_request_and_a_service_that_polls() {
     );
 }
 
-/// Code that polls without a sleep has an end, too, after a crash and the lease that passes then. It
-/// sees what has changed in that time.
+/// Code that polls without a sleep has an end, too, after a crash and the lease that passes then.
+/// It sees what has changed in that time.
 #[test]
 fn a_crash_beside_a_service_that_polls_at_once() {
     let takes = |client: Client| async move {
