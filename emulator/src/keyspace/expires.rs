@@ -114,7 +114,10 @@ fn find(dicts: &[Dict], places: &[usize], (deadline, id, key): (i64, Id, &Text))
 
 #[cfg(test)]
 mod tests {
+    use std::hash::{DefaultHasher, Hasher as _};
+
     use super::super::{EXPIRED_AT_ONCE_MAX, Expiry, Keyspace, Text};
+    use super::Expires;
     use crate::clock::Timestamp;
 
     const KEYS: usize = 3 * EXPIRED_AT_ONCE_MAX;
@@ -144,6 +147,24 @@ mod tests {
         let mut keyspace = due(true);
         keyspace.expire_due();
         assert_eq!(keyspace.db(0).len() + keyspace.db(1).len(), 0, "a footprint has all of them");
+    }
+
+    /// Otherwise snapshots that differ in them would count as one.
+    #[test]
+    fn settings_that_a_later_command_can_notice_are_hashed() {
+        let hash = |expires: &Expires| {
+            let mut state = DefaultHasher::new();
+            expires.hash_settings(&mut state);
+            state.finish()
+        };
+        let plain = Expires::default();
+        assert_ne!(hash(&plain), hash(&Expires { is_active: false, ..Expires::default() }));
+        let mut swapped = Expires::default();
+        swapped.swap(0, 1, 3);
+        assert_eq!(swapped.places, [1, 0, 2]);
+        assert_ne!(hash(&plain), hash(&swapped));
+        swapped.swap(0, 1, 3);
+        assert_eq!(hash(&plain), hash(&swapped));
     }
 
     #[test]
