@@ -94,3 +94,21 @@ fn run() {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_is_watched_until_it_ends() {
+        let quiescence = Arc::new(Quiescence::default());
+        let watch = Watch::new(quiescence.clone());
+        let watching = watch.begin("slow", Duration::ZERO);
+        watch.look();
+        assert!(quiescence.is_expired());
+        drop(watching);
+        quiescence.begin();
+        watch.look();
+        assert!(!quiescence.is_expired());
+    }
+}
