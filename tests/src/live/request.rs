@@ -311,7 +311,7 @@ mod tests {
         let sent = |words| request(words).scripts().collect::<Vec<_>>();
         let script = (SHA.to_owned(), b"return".to_vec());
         for words in ["EVAL return 0", "eval_ro return 0", "SCRIPT LOAD return", "script load return"] {
-            assert_eq!(sent(words), [script.clone()], "{words}");
+            assert_eq!(sent(words), std::slice::from_ref(&script), "{words}");
         }
         for words in ["SCRIPT EXISTS return", "GET return"] {
             assert_eq!(sent(words), [], "{words}");
