@@ -278,8 +278,8 @@ impl Engine {
         if let Some((cluster, network)) = self.cluster_place() {
             let shard = cluster.shard_of(cluster.own);
             let concerns = |&node: &Node| topic == Topic::Channel || cluster.shard_of(node) == shard;
-            let order = Order::Publish(topic, channel.clone(), payload.clone());
-            network.give_all(cluster.own, cluster.nodes().filter(concerns), &order);
+            let message = Order::Publish(topic, channel.clone(), payload.clone());
+            network.carry(cluster.own, cluster.nodes().filter(concerns), &message);
         }
         self.publish(topic, channel, payload)
     }

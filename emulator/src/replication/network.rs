@@ -18,6 +18,9 @@ use crate::topic::Topic;
 /// The host of servers that do not listen, and the first of their ports.
 const HOST: &str = "127.0.0.1";
 const FIRST_PORT: u16 = 6379;
+/// From this many orders on that a server has not taken, it gets no more messages: nobody looks at
+/// it, so nobody listens there.
+const WAITING_ORDERS_MAX: usize = 65_536;
 
 /// Where a server finds another one: a host and a port.
 pub type Address = (String, u16);
@@ -229,12 +232,13 @@ impl Network {
         self.state().reaches(from, to)
     }
 
-    /// Gives an order to each of these servers that is reached.
-    pub(crate) fn give_all(&self, from: Node, to: impl Iterator<Item = Node>, order: &Order) {
+    /// Carries a message to each of these servers that is reached.
+    pub(crate) fn carry(&self, from: Node, to: impl Iterator<Item = Node>, message: &Order) {
         let mut state = self.state();
         for node in to.filter(|&node| node != from) {
-            if state.reaches(from, node) {
-                state.members[node].orders.push(order.clone());
+            let is_looked_at = state.members[node].orders.len() < WAITING_ORDERS_MAX;
+            if is_looked_at && state.reaches(from, node) {
+                state.members[node].orders.push(message.clone());
             }
         }
         drop(state);

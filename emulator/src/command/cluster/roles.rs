@@ -19,6 +19,7 @@ enum Takeover {
 
 /// `CLUSTER FAILOVER [FORCE | TAKEOVER]`
 pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.cluster()?;
     let kind = match argv[2..] {
         [] => Takeover::Agreed,
         [word] if is_word(word, "force") => Takeover::Forced,
@@ -79,7 +80,7 @@ pub(super) fn unknown_node(text: &str, id: &[u8]) -> Error {
     Error::new([b"ERR ", text.as_bytes(), b" ", id].concat())
 }
 
-/// `CLUSTER MEET ip port [cluster-bus-port]`: all servers of the process know each other already
+/// `CLUSTER MEET ip port [cluster_bus_port]`: all servers of the process know each other already
 pub(super) fn meet(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ctx.engine.cluster()?;
     let (host, port) = (String::from_utf8_lossy(argv[2]), argv[3]);

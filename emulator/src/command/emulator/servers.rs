@@ -11,7 +11,8 @@ use crate::reply::Reply;
 /// `EMULATOR FAILOVER [TO host port] [WRITABLE]`
 ///
 /// It does what Sentinel does when a primary is gone: a replica takes over with what it has, and
-/// clients of both servers are disconnected.
+/// clients of both servers are disconnected. In a cluster, it does what an election does, which
+/// disconnects nobody.
 pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (target, options) = match &argv[2..] {
         [to, host, port, options @ ..] if is_word(to, "to") => (Some(address(host, port)?), options),

@@ -196,7 +196,9 @@ fn help_lists_the_subcommands() {
     let containers = GROUPS
         .iter()
         .flat_map(|group| group.rows)
-        .filter(|row: &&Row| row.subcommands.iter().any(|sub| sub.name.ends_with("|help")));
+        .filter(|row: &&Row| row.subcommands.iter().any(|sub| sub.name.ends_with("|help")))
+        // These servers are part of no cluster, so they refuse it.
+        .filter(|row| row.name != "cluster");
     for row in containers {
         let argv = [row.name, "HELP"];
         let (emulated, real) = (ask(&mut emulated, &argv), ask(&mut real, &argv));
