@@ -142,8 +142,8 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
 fn emulators(args: &Args) -> Result<Vec<Emulator>> {
     let replicas = args.replicas.into();
     if let Some(primaries) = args.cluster {
-        return Ok(Emulator::cluster(&Clock::system(), primaries.into(), replicas)
-            .context("choose fewer for --cluster or --replicas")?);
+        return Emulator::cluster(&Clock::system(), primaries.into(), replicas)
+            .context("choose fewer for --cluster or --replicas");
     }
     let primary = Emulator::with_databases(Clock::system(), args.databases as usize);
     let replicas: Vec<Emulator> = (0..replicas).map(|_: usize| primary.replica()).collect();
