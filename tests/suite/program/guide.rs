@@ -42,7 +42,7 @@ redis-cli() {
         nth=$(($2 - 6999))
         shift 2
     fi
-    until grep -q redis:// serve.log 2>/dev/null; do
+    until sed -n "${nth}p" serve.log 2>/dev/null | grep -q 'redis://.*[0-9]/'; do
         if ((++tries > 1000)); then cat serve.log; return 1; fi
         sleep 0.02
     done
