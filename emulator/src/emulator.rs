@@ -10,7 +10,6 @@ use tokio::net::ToSocketAddrs;
 
 use crate::background::Background;
 use crate::clock::Clock;
-use crate::cluster::NODES_MAX;
 use crate::command;
 use crate::connection::Connection;
 use crate::direct::DirectConnection;
@@ -60,74 +59,6 @@ impl Emulator {
         assert!(databases > 0, "a server has at least one database");
         let engine = Engine::new(clock, databases);
         Emulator { shared: Arc::new(Shared::new(engine)), background: Arc::default() }
-    }
-
-    /// Creates a replica of this server, which gets the effects of each command at once.
-    ///
-    /// It has a [view](Clock::view) of this server's clock. Both can be told by `REPLICAOF`,
-    /// `FAILOVER` and `EMULATOR` to change roles. Until it listens, its address is that of a port
-    /// of this machine on which nobody listens.
-    ///
-    /// ```
-    /// use emulator::Emulator;
-    /// use redis::Commands as _;
-    ///
-    /// # fn main() -> redis::RedisResult<()> {
-    /// let primary = Emulator::new();
-    /// let replica = primary.replica();
-    /// () = primary.connection().set("lock", "me")?;
-    /// assert_eq!(replica.connection().get::<_, String>("lock")?, "me");
-    /// let refused = replica.connection().set::<_, _, ()>("lock", "you").unwrap_err();
-    /// assert_eq!(refused.code(), Some("READONLY"));
-    /// # Ok(()) }
-    /// ```
-    pub fn replica(&self) -> Emulator {
-        let (clock, databases) = {
-            let engine = self.shared.engine();
-            (engine.clock().view(), engine.keyspace.databases())
-        };
-        let replica = Emulator::with_databases(clock, databases);
-        self.shared.take_replica(&replica.shared);
-        replica
-    }
-
-    /// Creates a cluster: primaries, among which all slots are divided evenly, and so many replicas
-    /// of each.
-    ///
-    /// The primaries come first, and then the replicas of the first one, of the second one, and so
-    /// on. All have [views](Clock::view) of the clock. What one of them does to the cluster, the
-    /// others know at once, unless `EMULATOR PARTITION` parts them. No replica takes over by
-    /// itself: `CLUSTER FAILOVER` and `EMULATOR FAILOVER` order it.
-    ///
-    /// A client that follows redirections needs servers that listen, as after
-    /// [`url`](Emulator::url) or [`listen`](Emulator::listen).
-    ///
-    /// ```
-    /// use emulator::{Clock, Emulator};
-    /// use redis::Commands as _;
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let servers = Emulator::cluster(&Clock::system(), 3, 1)?;
-    /// let refused = servers[0].connection().get::<_, Option<String>>("foo").unwrap_err();
-    /// assert_eq!(refused.redirect_node(), Some(("127.0.0.1:6381", 12182)));
-    /// assert_eq!(servers[2].connection().get::<_, Option<String>>("foo")?, None);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// If there is no primary, or if there are more than 1,000 servers.
-    pub fn cluster(clock: &Clock, primaries: usize, replicas: usize) -> Result<Vec<Emulator>, Error> {
-        let count = primaries.saturating_mul(replicas.saturating_add(1));
-        if !(1..=NODES_MAX).contains(&count) {
-            return Err(Error::new(format!(
-                "ERR a cluster has 1 to {NODES_MAX} servers and at least one primary, not {primaries} primaries with {replicas} replicas each"
-            )));
-        }
-        let servers: Vec<Emulator> = (0..count).map(|_| Emulator::with_clock(clock.view())).collect();
-        let shared: Vec<Arc<Shared>> = servers.iter().map(|server| server.shared.clone()).collect();
-        servers.iter().try_for_each(|server| server.start_with("cluster-enabled", "yes"))?;
-        Shared::make_cluster(&shared, primaries, replicas);
-        Ok(servers)
     }
 
     /// Opens a connection that runs each command where the command is awaited. With the feature

@@ -79,11 +79,13 @@
 //! | `tracking` | client-side caching |
 //! | `busy` | the long script, as other clients see it |
 //! | `replication` | what a server sends to its replicas, and the servers that it reaches |
+//! | `sentinel` | what a Sentinel knows and decides; does nothing itself |
 //! | `engine` | all of the above as one server |
 //! | [`command`] | the table of commands, and the one path through it |
 //! | `shared` | the engine behind its lock |
 //! | `connection`, `direct`, `stream`, `server`, `background` | the front ends |
 //! | `emulator` | the front door: [`Emulator`] |
+//! | `group` | servers that reach each other |
 //! | `inspect`, `prepare` | what tests read of the data, and what they put there |
 //!
 //! # Invariants
@@ -116,6 +118,7 @@ mod pubsub;
 mod tracking;
 mod busy;
 mod replication;
+mod sentinel;
 mod engine;
 pub mod command;
 mod shared;
@@ -125,6 +128,7 @@ mod stream;
 mod server;
 mod background;
 mod emulator;
+mod group;
 mod inspect;
 mod prepare;
 

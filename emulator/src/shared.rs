@@ -19,7 +19,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::cluster::Cluster;
 use crate::command;
 use crate::engine::{Departed, Engine, Job};
-use crate::replication::{Address, Copy, Network, Node, Peer, Replica};
+use crate::replication::{Address, Answer, Copy, Network, Node, Peer, Replica};
 
 pub(crate) struct Shared {
     engine: Mutex<Box<Engine>>,
@@ -29,10 +29,14 @@ pub(crate) struct Shared {
     departed: Arc<Departed>,
     /// The place among the servers that it reaches, if there are others.
     place: OnceLock<(Network, Node)>,
+    /// Whether it is a Sentinel.
+    is_sentinel: OnceLock<()>,
 }
 
 /// The most primaries in a chain that a replica asks for their data.
 const HOPS_MAX: usize = 8;
+/// How often a Sentinel looks at the other servers until it finds nothing new.
+const LOOKS_MAX: usize = 4;
 
 /// The exclusive right to the engine, until it is dropped. Only its holder can run commands.
 pub(crate) struct Held<'a> {
@@ -55,6 +59,7 @@ impl Shared {
             busy,
             departed,
             place: OnceLock::new(),
+            is_sentinel: OnceLock::new(),
         }
     }
 
@@ -69,15 +74,43 @@ impl Shared {
 
     /// Makes another server, which is new, a replica of this one.
     pub(crate) fn take_replica(self: &Arc<Self>, replica: &Arc<Shared>) {
-        let (network, node) = self.place.get_or_init(|| {
-            let network = Network::default();
-            let node = self.join(&network, None);
-            (network, node)
-        });
+        let (network, node) = self.own_place();
         _ = replica.place.set((network.clone(), replica.join(network, Some(*node))));
         let (host, port) = network.address(*node);
         replica.engine().follow(host.into(), port);
         replica.engine();
+    }
+
+    fn own_place(self: &Arc<Self>) -> &(Network, Node) {
+        self.place.get_or_init(|| {
+            let network = Network::default();
+            let node = self.join(&network, None);
+            (network, node)
+        })
+    }
+
+    /// Lets another server, which is new, reach this one.
+    pub(crate) fn take_neighbour(self: &Arc<Self>, neighbour: &Arc<Shared>) {
+        let (network, _) = self.own_place();
+        _ = neighbour.place.set((network.clone(), neighbour.join(network, None)));
+    }
+
+    /// Whether it is this server, or one that it reaches.
+    pub(crate) fn reaches(&self, other: &Shared) -> bool {
+        let networks = (self.place.get(), other.place.get());
+        std::ptr::eq(self, other)
+            || matches!(networks, (Some((own, _)), Some((others, _))) if own.is_same(others))
+    }
+
+    /// Makes a server, which is new, a Sentinel of these primaries, each with a name and a quorum.
+    /// They reach each other.
+    pub(crate) fn watch(&self, primaries: &[(&str, &Arc<Shared>, u64)]) {
+        let named = primaries.iter().filter_map(|(name, primary, quorum)| {
+            let (network, node) = primary.place.get()?;
+            Some((name.as_bytes().to_vec(), network.address(*node), *quorum))
+        });
+        self.lock().become_sentinel(named.collect());
+        _ = self.is_sentinel.set(());
     }
 
     /// Makes a cluster of these servers, which are new: primaries first, and then the replicas of
@@ -106,9 +139,7 @@ impl Shared {
 
     /// Returns the engine. Blocks until it is free.
     pub(crate) fn engine(&self) -> Held<'_> {
-        if let Some((network, _)) = self.place.get() {
-            network.settle();
-        }
+        self.settle();
         let held = self.lock();
         let Some(address) = held.lacks_link_to() else { return held };
         // The lock of a server is not taken while that of another one is held.
@@ -121,7 +152,37 @@ impl Shared {
 
     /// Returns the engine, if it is free.
     pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
+        self.settle();
         self.try_engine_within(HOPS_MAX)
+    }
+
+    /// Lets the servers of the network do what they have been told, and notice what others have
+    /// done. Nobody holds this engine.
+    fn settle(&self) {
+        let Some((network, _)) = self.place.get() else { return };
+        for _ in 0..LOOKS_MAX {
+            network.settle();
+            if self.look_as_sentinel() != Some(true) {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the other servers, if this one is a Sentinel. Returns whether it has found anything
+    /// new, or `None` if the server is not free.
+    fn look_as_sentinel(&self) -> Option<bool> {
+        let (Some((network, node)), Some(())) = (self.place.get(), self.is_sentinel.get()) else {
+            return Some(false);
+        };
+        // It does first what it has been told. The lock of a server is not taken while that of
+        // another one is held.
+        drop(self.try_lock()?);
+        let answers = network.others(*node).into_iter().map(|(address, peer)| {
+            let answer = peer.map_or(Answer::Gone, |peer| peer.report());
+            (address, answer)
+        });
+        let survey: Vec<_> = answers.collect();
+        Some(self.try_lock()?.look(&survey))
     }
 
     fn try_engine_within(&self, hops: usize) -> Option<Held<'_>> {
@@ -298,8 +359,12 @@ impl Peer for Shared {
         self.try_engine_within(hops)?.accept(replica.address, replica.wake_up)
     }
 
-    fn look_at_link(&self) -> bool {
-        self.try_engine().is_some()
+    fn look_around(&self) -> bool {
+        self.look_as_sentinel().is_some() && self.try_engine_within(HOPS_MAX).is_some()
+    }
+
+    fn report(&self) -> Answer {
+        self.try_lock().map_or(Answer::Busy, |engine| engine.report())
     }
 
     fn copy_when_free(
@@ -340,6 +405,10 @@ impl Drop for Release<'_> {
         fence(Ordering::SeqCst);
         if self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::AcqRel) {
             self.0.busy.notify();
+        }
+        // What a command does to other servers has happened before its reply is sent.
+        if let Some((network, _)) = self.0.place.get() {
+            network.settle_after_use();
         }
     }
 }

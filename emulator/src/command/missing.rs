@@ -51,14 +51,19 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("modules and shutdown", &["module", "shutdown"]),
 ];
 
-/// The group of a command that only Redis has.
-pub(super) fn group_of(name: &[u8]) -> Option<&'static str> {
-    find(name).map(|(what, _)| what)
+/// Those of them that Redis has as a Sentinel, too.
+const OF_SENTINELS: [&str; 2] = ["acl", "shutdown"];
+
+/// The group of a command that only Redis has, as a server with data or as a Sentinel.
+pub(super) fn group_of(name: &[u8], is_sentinel: bool) -> Option<&'static str> {
+    let known = find(name).filter(|(_, command)| !is_sentinel || OF_SENTINELS.contains(command));
+    known.map(|(what, _)| what)
 }
 
 /// Logs that a command was refused because only Redis has it, each once.
 pub(super) fn log(engine: &mut Engine, name: &[u8], error: &Error) {
-    if let Some((_, command)) = find(name)
+    let is_sentinel = engine.sentinel.is_some();
+    if let Some((_, command)) = find(name).filter(|_| group_of(name, is_sentinel).is_some())
         && engine.logged_missing.insert(command)
     {
         engine.log(LogLevel::Warning, Bytes::copy_from_slice(error.as_bytes()));

@@ -36,6 +36,7 @@ mod redirection;
 mod run;
 mod transactions;
 mod scripting;
+mod sentinel;
 mod perform;
 mod fault;
 mod busy;
@@ -56,7 +57,7 @@ pub use key_spec::{FindKeys, KeySpec};
 use perform::perform;
 pub(crate) use replicate::{catch_up, take_over};
 use row::{Ctx, Outcome, Table};
-pub use row::{Group, Row};
+pub use row::{Group, Row, Servers};
 use table::subcommand;
 
 /// Every command, by group.
@@ -68,6 +69,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "list", category: Some("list"), rows: list::ROWS },
     Group { name: "pubsub", category: Some("pubsub"), rows: pubsub::ROWS },
     Group { name: "scripting", category: Some("scripting"), rows: scripting::ROWS },
+    Group { name: "sentinel", category: None, rows: sentinel::ROWS },
     Group { name: "server", category: None, rows: server::ROWS },
     Group { name: "set", category: Some("set"), rows: set::ROWS },
     Group { name: "sorted-set", category: Some("sortedset"), rows: sorted_set::ROWS },
@@ -75,9 +77,10 @@ pub const GROUPS: &[Group] = &[
     Group { name: "transactions", category: Some("transaction"), rows: transactions::ROWS },
 ];
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(GROUPS));
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(GROUPS, false));
+static TABLE_OF_SENTINELS: LazyLock<Table> = LazyLock::new(|| Table::new(GROUPS, true));
 
-/// Returns the row of a command by its name, in any case.
+/// Returns the row of a command of a server with data, by its name in any case.
 pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     TABLE.lookup(name)
 }
@@ -110,9 +113,10 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
         if client.is_subscriber() {
             engine.use_connection();
         }
+        let table = if engine.sentinel.is_some() { &TABLE_OF_SENTINELS } else { &TABLE };
         let reply = match engine.faults.is_empty() {
-            true => perform(&TABLE, engine, &mut client, argv),
-            false => fault::perform_under_faults(&TABLE, engine, &mut client, argv),
+            true => perform(table, engine, &mut client, argv),
+            false => fault::perform_under_faults(table, engine, &mut client, argv),
         };
         client.asking = client.asking.next(client.transaction.is_some());
         engine.end_unit();

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::Flag::{Fast, Loading, NoScript, Pubsub, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row};
 use crate::client::CallContext;
-use crate::error;
+use crate::error::{self, Error};
 use crate::glob;
 use crate::reply::Reply;
 use crate::topic::Topic;
@@ -16,8 +16,10 @@ const LISTENING: &[super::Flag] = &[Pubsub, NoScript, Loading, Stale];
 const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::every(1, &["not_key"])];
 
 pub(super) const ROWS: &[Row] = &[
-    Row::new("psubscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Pattern)),
-    Row::new("publish", 3, &[Pubsub, Loading, Stale, Fast], |ctx, argv| publish(ctx, argv, Topic::Channel)),
+    Row::new("psubscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Pattern))
+        .on_sentinels_too(),
+    Row::new("publish", 3, &[Pubsub, Loading, Stale, Fast], |ctx, argv| publish(ctx, argv, Topic::Channel))
+        .on_sentinels_too(),
     Row::container(
         "pubsub",
         &[
@@ -37,17 +39,19 @@ pub(super) const ROWS: &[Row] = &[
             }),
         ],
     ),
-    Row::new("punsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Pattern)),
+    Row::new("punsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Pattern))
+        .on_sentinels_too(),
     Row::new("spublish", 3, &[Pubsub, Loading, Stale, Fast], |ctx, argv| {
         publish(ctx, argv, Topic::ShardChannel)
     })
     .keys(&[KeySpec::one(&["not_key"])]),
     Row::new("ssubscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::ShardChannel))
         .keys(SHARD_CHANNELS),
-    Row::new("subscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Channel)),
+    Row::new("subscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Channel)).on_sentinels_too(),
     Row::new("sunsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::ShardChannel))
         .keys(SHARD_CHANNELS),
-    Row::new("unsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Channel)),
+    Row::new("unsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Channel))
+        .on_sentinels_too(),
 ];
 
 /// Whether a RESP2 client with subscriptions may call this command.
@@ -56,7 +60,17 @@ pub(super) fn is_allowed(row: &Row) -> bool {
 }
 
 /// `PUBLISH channel message` and `SPUBLISH shardchannel message`: returns the number of receivers
+///
+/// A Sentinel takes only the messages of other Sentinels. Here they have other ways, so it ignores
+/// them.
 fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    if ctx.engine.sentinel.is_some() {
+        return if argv[1] == b"__sentinel__:hello" {
+            Ok(Reply::Integer(1))
+        } else {
+            Err(Error::from_static("ERR Only HELLO messages are accepted by Sentinel instances."))
+        };
+    }
     let [channel, message] = [argv[1], argv[2]].map(Bytes::copy_from_slice);
     if ctx.engine.cluster.is_some() {
         return Ok(Reply::count(ctx.engine.publish_to_cluster(topic, &channel, &message)));

@@ -35,6 +35,8 @@ pub struct Row {
     pub reads_counters: bool,
     /// A setting decides which clients may call it (Redis: `CMD_PROTECTED`).
     pub is_protected: bool,
+    /// The servers that have it.
+    pub servers: Servers,
     /// Its subcommands.
     pub subcommands: &'static [Row],
     /// The function that runs it.
@@ -61,6 +63,7 @@ impl Row {
             tips: &[],
             reads_counters: false,
             is_protected: false,
+            servers: Servers::WithData,
             subcommands: &[],
         }
     }
@@ -110,6 +113,18 @@ impl Row {
         self
     }
 
+    /// Marks a command that Sentinels have, too.
+    pub(crate) const fn on_sentinels_too(mut self) -> Row {
+        self.servers = Servers::All;
+        self
+    }
+
+    /// Marks a command that only Sentinels have.
+    pub(crate) const fn on_sentinels_only(mut self) -> Row {
+        self.servers = Servers::Sentinels;
+        self
+    }
+
     /// Whether it has a flag.
     pub(crate) const fn has(&self, flag: Flag) -> bool {
         self.flag_bits & 1 << flag as u32 != 0
@@ -133,6 +148,17 @@ const fn bits(flags: &[Flag]) -> u32 {
     }
 }
 
+/// The servers that have a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// Those with data.
+    WithData,
+    /// Those with data, and Sentinels.
+    All,
+    /// Sentinels.
+    Sentinels,
+}
+
 /// A group of commands, as Redis groups them, with the ACL category that it implies.
 pub struct Group {
     /// The name, as on <https://redis.io/docs/latest/commands/>.
@@ -143,9 +169,10 @@ pub struct Group {
     pub rows: &'static [Row],
 }
 
-/// The table of all commands.
+/// The table of the commands of a server with data, or of a Sentinel.
 pub(crate) struct Table {
     pub(super) groups: &'static [Group],
+    pub(super) is_sentinels: bool,
     /// The commands by name, in lower case and in upper case.
     pub(super) by_name: IndexMap<Vec<u8>, (&'static Row, &'static Group), Hasher>,
 }

@@ -122,7 +122,7 @@ fn admit_in_script(
 ) -> Result<&'static Row, Error> {
     let row = table.resolve(argv).map_err(|error| match table.is_known(argv) {
         true => Error::from_static("ERR Wrong number of args calling Redis command from script"),
-        false if missing::group_of(argv[0]).is_some() => error,
+        false if missing::group_of(argv[0], false).is_some() => error,
         false => Error::from_static("ERR Unknown Redis command called from script"),
     })?;
     if row.has(Flag::NoScript) {

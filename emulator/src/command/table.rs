@@ -4,13 +4,13 @@ use indexmap::IndexMap;
 
 use super::argv::Argv;
 use super::missing;
-use super::row::{Group, Row, Table};
+use super::row::{Group, Row, Servers, Table};
 use crate::error::{self, Error};
 
 impl Table {
-    /// The table of these groups.
-    pub(super) fn new(groups: &'static [Group]) -> Table {
-        let mut table = Table { groups, by_name: IndexMap::default() };
+    /// The table of those commands of these groups that a server with data has, or a Sentinel.
+    pub(super) fn new(groups: &'static [Group], is_sentinels: bool) -> Table {
+        let mut table = Table { groups, is_sentinels, by_name: IndexMap::default() };
         let both_cases = |row: &Row| [row.name.into(), row.name.to_ascii_uppercase().into_bytes()];
         let names = table.rows().flat_map(|(row, group)| both_cases(row).map(|name| (name, (row, group))));
         table.by_name = names.collect();
@@ -39,7 +39,9 @@ impl Table {
 
     /// All commands, without their subcommands.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&'static Row, &'static Group)> + use<> {
-        self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)))
+        let without = if self.is_sentinels { Servers::WithData } else { Servers::Sentinels };
+        let rows = self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)));
+        rows.filter(move |(row, _)| row.servers != without)
     }
 
     /// Returns the row that `argv` calls: that of the command or of its subcommand.
@@ -48,7 +50,7 @@ impl Table {
     /// Redis's texts, for an unknown command or subcommand and for a wrong number of arguments.
     pub(crate) fn resolve(&self, argv: &Argv<'_>) -> Result<&'static Row, Error> {
         let (row, _) = self.lookup(argv[0]).ok_or_else(|| {
-            let missing = missing::group_of(argv[0]);
+            let missing = missing::group_of(argv[0], self.is_sentinels);
             missing.map_or_else(|| error::unknown_command(argv), |what| error::not_emulated(argv[0], what))
         })?;
         resolve_under(row, argv)

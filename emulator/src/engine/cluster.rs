@@ -43,11 +43,6 @@ impl Engine {
         self.cluster.as_deref_mut().ok_or(error::NO_CLUSTER)
     }
 
-    /// What `INFO` and `HELLO` call the server.
-    pub(crate) fn mode(&self) -> &'static str {
-        if self.cluster.is_some() { "cluster" } else { "standalone" }
-    }
-
     /// The servers of the cluster, and this one among them.
     pub(crate) fn cluster_place(&self) -> Option<(&Cluster, &Network)> {
         let (network, _) = self.replication.place.as_ref()?;

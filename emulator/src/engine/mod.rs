@@ -16,6 +16,7 @@ mod tracking;
 mod effects;
 mod replication;
 mod cluster;
+mod sentinel;
 mod blocked;
 
 use std::hash::BuildHasher as _;
@@ -164,6 +165,15 @@ impl Engine {
         }
         self.watches.notice_all();
         self.copy_anew();
+    }
+
+    /// What `INFO` and `HELLO` call the kind of server.
+    pub(crate) fn mode(&self) -> &'static str {
+        match () {
+            () if self.sentinel.is_some() => "sentinel",
+            () if self.cluster.is_some() => "cluster",
+            () => "standalone",
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -331,6 +341,7 @@ impl Engine {
         if self.asleep_until.is_some_and(|until| until <= now) {
             self.asleep_until = None;
             self.run_held_back();
+            self.note_change();
         }
         while let Some((deadline, slot)) = self.waiting.first_deadline()
             && deadline <= now
@@ -355,6 +366,7 @@ impl Engine {
             self.client_check_at,
             self.next_look_at_links(),
             self.next_miss(),
+            self.sentinel.as_ref().and_then(|sentinel| sentinel.next_look),
         ];
         let next_wake_up = next_wake_up.into_iter().flatten().min();
         let is_earlier = next_wake_up

@@ -37,12 +37,15 @@ pub(crate) enum LinkEnd {
 impl Engine {
     /// The name of the server's history: forty hexadecimal digits.
     pub(crate) fn history(&self) -> String {
-        self.replication.inherited.clone().unwrap_or_else(|| {
-            let Replication { promotions, place, .. } = &self.replication;
-            let node = place.as_ref().map_or(0, |(_, node)| *node);
-            let seed = format!("history {promotions} of {node} since {}", self.stats.began.micros());
-            String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
-        })
+        let inherited = self.replication.inherited.clone();
+        inherited.unwrap_or_else(|| self.identity(&format!("history {}", self.replication.promotions)))
+    }
+
+    /// Forty hexadecimal digits that no other server has, and not this one after another start.
+    pub(crate) fn identity(&self, what: &str) -> String {
+        let node = self.replication.place.as_ref().map_or(0, |(_, node)| *node);
+        let seed = format!("{what} of {node} since {}", self.stats.began.micros());
+        String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
     }
 
     /// Whether writes require more replicas than there are.
@@ -161,7 +164,7 @@ impl Engine {
     }
 
     /// A link may begin that could not begin before.
-    pub(super) fn note_change(&self) {
+    pub(crate) fn note_change(&self) {
         match &self.replication.place {
             Some((network, _)) => network.stir(),
             None => self.move_wake_up(),
@@ -209,6 +212,9 @@ impl Engine {
 
     /// Calls a server by another address.
     fn rename(&mut self, before: &Address, after: &Address) {
+        if let Some(sentinel) = &mut self.sentinel {
+            sentinel.rename(before, after);
+        }
         if let Some(upstream) = &mut self.replication.upstream
             && is_same(&upstream.address(), before)
         {
@@ -245,6 +251,7 @@ impl Engine {
         if let Some((host, port)) = primary {
             self.follow(host.into(), port);
         }
+        self.restart_sentinel();
     }
 
     /// Does what it is ordered to do from outside.
@@ -253,6 +260,9 @@ impl Engine {
         for order in network.take_orders(*node) {
             self.execution(None, |engine| {
                 match order {
+                    // Another Sentinel may have given the same order.
+                    Order::TakeOver if engine.replication.upstream.is_none() => {}
+                    Order::Follow(primary) if engine.is_follower_of(&primary) => {}
                     Order::TakeOver => {
                         engine.become_primary();
                         engine.kill_all();
@@ -278,10 +288,15 @@ impl Engine {
                     Order::Publish(topic, channel, payload) => {
                         engine.publish(topic, &channel, &payload);
                     }
+                    Order::Announce(from, to) => engine.announce_failover(&from, &to),
                 }
                 Reply::NOTHING
             });
         }
+    }
+
+    fn is_follower_of(&self, primary: &Address) -> bool {
+        self.replication.upstream.as_ref().is_some_and(|upstream| is_same(&upstream.address(), primary))
     }
 
     /// The units that have arrived, to be applied. If the primary has handed over or the link has

@@ -25,6 +25,7 @@ use crate::pubsub::PubSub;
 use crate::replication::{Outgoing, Replication, Unit};
 use crate::reply::Reply;
 use crate::script::{Functions, Rules, ScriptCall, Scripts};
+use crate::sentinel::Sentinel;
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
@@ -69,6 +70,8 @@ pub struct Engine {
     pub replication: Replication,
     /// The cluster, as this server sees it. `None` if it is part of no cluster.
     pub cluster: Option<Box<Cluster>>,
+    /// The state of a Sentinel, if this server is one. It has no data then.
+    pub sentinel: Option<Box<Sentinel>>,
     /// The effects of the running command.
     pub outgoing: Outgoing,
     /// The effects of the last execution, if they are kept.

@@ -5,17 +5,21 @@
 //! runs nothing: `engine/effects.rs` collects effects, `command/replicate.rs` applies them, and
 //! `engine/replication.rs` changes the role of a server.
 
+mod address;
 mod effect;
 mod outgoing;
 mod link;
 mod copy;
+mod report;
 mod network;
 mod role;
 
 pub use crate::cluster::Node;
+pub use address::{Address, is_same};
 pub use copy::Copy;
 pub use effect::{Effect, Unit};
 pub use link::{Lag, Link, ReplicaEnd, Sent};
-pub use network::{Address, Network, Order, Peer, Replica, is_same};
+pub use network::{Network, Order, Peer, Replica};
 pub use outgoing::Outgoing;
+pub use report::{Answer, Opinion, Report, View};
 pub use role::{Failover, Follower, Replication, Upstream};

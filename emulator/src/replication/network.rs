@@ -9,7 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::address::{Address, is_same};
 use super::copy::Copy;
+use super::report::Answer;
 use crate::clock::{Clock, Timestamp};
 use crate::cluster::{Claim, HashSlot, Node};
 use crate::keyspace::Content;
@@ -21,9 +23,8 @@ const FIRST_PORT: u16 = 6379;
 /// From this many orders on that a server has not taken, it gets no more messages: nobody looks at
 /// it, so nobody listens there.
 const WAITING_ORDERS_MAX: usize = 65_536;
-
-/// Where a server finds another one: a host and a port.
-pub type Address = (String, u16);
+/// The most rounds in which servers notice what the others have done. A failover takes a few.
+const ROUNDS_MAX: usize = 16;
 
 /// Servers in this process that reach each other by their addresses. A clone is a handle to the
 /// same servers.
@@ -32,6 +33,8 @@ pub struct Network {
     state: Arc<Mutex<State>>,
     /// Whether a link may be missing that could begin.
     is_stirred: Arc<AtomicBool>,
+    /// Whether servers do what follows from a change right now.
+    is_settling: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ struct State {
     /// The pairs of servers that do not reach each other, each with the smaller index first. Each
     /// pair has the time since which that is so, on the clock of each.
     cuts: BTreeMap<(Node, Node), [Timestamp; 2]>,
+    /// The last election of Sentinels for each name of a primary: its epoch, and who has won.
+    elections: BTreeMap<Vec<u8>, (u64, Node)>,
 }
 
 #[derive(Debug)]
@@ -77,16 +82,23 @@ pub enum Order {
     Import(HashSlot, Option<Node>, Vec<(Bytes, Content)>),
     /// Publish a message that a client has published elsewhere in the cluster.
     Publish(Topic, Bytes, Bytes),
+    /// For a Sentinel: the first address has handed over to the second, as a Sentinel would have
+    /// made it.
+    Announce(Address, Address),
 }
 
-/// A server that others can follow.
+/// A server that others can follow and watch.
 pub trait Peer: std::fmt::Debug + Send + Sync {
     /// Takes a replica and returns a copy of the data, if the server is free. It asks at most so
     /// many primaries in a chain for their data.
     fn copy_for(&self, replica: Replica, hops: usize) -> Option<Copy>;
 
-    /// Begins the link to its primary, if that is missing. Returns whether the server was free.
-    fn look_at_link(&self) -> bool;
+    /// Begins the link to its primary, if that is missing. A Sentinel looks at the other servers.
+    /// Returns whether the server was free.
+    fn look_around(&self) -> bool;
+
+    /// What the server shows of itself.
+    fn report(&self) -> Answer;
 
     /// Takes a replica when the server is free.
     fn copy_when_free(
@@ -121,6 +133,11 @@ impl Network {
         node
     }
 
+    /// Whether both are handles to the same servers.
+    pub(crate) fn is_same(&self, other: &Network) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// Sets the address of a server, and tells all servers.
     pub(crate) fn set_address(&self, node: Node, address: &Address) {
         let mut state = self.state();
@@ -147,6 +164,7 @@ impl Network {
     pub(crate) fn reset(&self, node: Node, clock: &Clock) -> Option<Address> {
         let mut state = self.state();
         state.cuts.clear();
+        state.elections.clear();
         state.members[node].clock = clock.clone();
         state.members.iter_mut().for_each(|member| member.claim = None);
         let addresses: Vec<Address> = state.members.iter().map(|member| member.address.clone()).collect();
@@ -185,6 +203,39 @@ impl Network {
         Some((state.members[to].peer.upgrade()?, replica))
     }
 
+    /// The other servers, and those of them that this one reaches.
+    pub(crate) fn others(&self, from: Node) -> Vec<(Address, Option<Arc<dyn Peer>>)> {
+        let state = self.state();
+        let others = state.members.iter().enumerate().filter(|(node, _)| *node != from);
+        let reached =
+            |node: Node, member: &Member| member.peer.upgrade().filter(|_| state.reaches(from, node));
+        others.map(|(node, member)| (member.address.clone(), reached(node, member))).collect()
+    }
+
+    /// Holds an election of Sentinels for a failover of the primary with a name. The first
+    /// candidate wins. Each other one loses until it knows the epoch of the winner. Returns the
+    /// epoch.
+    pub(crate) fn elect(&self, candidate: Node, name: &[u8], known_epoch: u64) -> Option<u64> {
+        let mut state = self.state();
+        let (last, winner) = state.elections.get(name).copied().unwrap_or((0, candidate));
+        if last > known_epoch && winner != candidate {
+            return None;
+        }
+        let epoch = last.max(known_epoch) + 1;
+        state.elections.insert(name.to_vec(), (epoch, candidate));
+        Some(epoch)
+    }
+
+    /// Lets all Sentinels announce that the first address has handed over to the second.
+    pub(crate) fn announce(&self, from: &Address, to: &Address) {
+        let mut state = self.state();
+        for member in &mut state.members {
+            member.orders.push(Order::Announce(from.clone(), to.clone()));
+        }
+        drop(state);
+        self.stir();
+    }
+
     /// Gives a server an order.
     pub(crate) fn give(&self, to: Node, order: Order) {
         let mut state = self.state();
@@ -210,7 +261,7 @@ impl Network {
     /// Lets all servers reach each other again, and hear what they have missed.
     pub(crate) fn heal(&self) {
         let mut state = self.state();
-        let State { members, cuts } = &mut *state;
+        let State { members, cuts, .. } = &mut *state;
         let mut missed: BTreeMap<Node, Vec<(Node, Timestamp)>> = BTreeMap::new();
         for ((a, b), [since_a, since_b]) in std::mem::take(cuts) {
             missed.entry(a).or_default().push((b, since_a));
@@ -287,12 +338,31 @@ impl Network {
         cuts.collect()
     }
 
-    /// Begins the links that are missing, if something has changed since the last call.
+    /// Begins the links that are missing, and lets Sentinels look around, if something has changed
+    /// since the last call.
     pub(crate) fn settle(&self) {
-        if self.is_stirred.swap(false, Ordering::Relaxed) {
+        if !self.is_stirred.load(Ordering::Relaxed) {
+            return;
+        }
+        self.is_settling.store(true, Ordering::Relaxed);
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_stirred.swap(false, Ordering::Relaxed) {
+                break;
+            }
             let peers: Vec<_> = self.state().members.iter().map(|member| member.peer.clone()).collect();
-            let busy = peers.iter().filter_map(Weak::upgrade).filter(|peer| !peer.look_at_link()).count();
-            self.is_stirred.fetch_or(busy > 0, Ordering::Relaxed);
+            let busy = peers.iter().filter_map(Weak::upgrade).filter(|peer| !peer.look_around()).count();
+            if busy > 0 {
+                self.is_stirred.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
+        self.is_settling.store(false, Ordering::Relaxed);
+    }
+
+    /// Does the same after a server was used, which may be a part of [`Network::settle`] itself.
+    pub(crate) fn settle_after_use(&self) {
+        if !self.is_settling.load(Ordering::Relaxed) {
+            self.settle();
         }
     }
 
@@ -311,10 +381,4 @@ impl State {
     fn reaches(&self, from: Node, to: Node) -> bool {
         !self.cuts.contains_key(&(from.min(to), from.max(to)))
     }
-}
-
-/// Whether two addresses are the same: names of this machine are equal.
-pub fn is_same((host, port): &Address, (other_host, other_port): &Address) -> bool {
-    let is_local = |host: &str| matches!(host, "127.0.0.1" | "localhost" | "::1");
-    port == other_port && (host.eq_ignore_ascii_case(other_host) || is_local(host) && is_local(other_host))
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::address::Address;
 use super::link::{Lag, Link, ReplicaEnd};
-use super::network::{Address, Network};
+use super::network::Network;
 use crate::clock::Timestamp;
 use crate::cluster::Node;
 

@@ -17,3 +17,4 @@ mod prepared;
 mod busy_scripts;
 mod replication;
 mod cluster;
+mod sentinel;

@@ -9,8 +9,9 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -147,17 +148,15 @@ pub fn start_cluster_servers(count: usize, folder: &Path) -> Vec<ClusterServer> 
     let servers = (0..count).map_while(|nth| {
         let bus_port = free_port()?;
         let (nodes, bus) = (format!("nodes-{nth}.conf"), bus_port.to_string());
-        let settings: [(&str, &str); 6] = [
-            ("cluster-enabled", "yes"),
-            ("cluster-config-file", &nodes),
-            ("cluster-port", &bus),
-            ("cluster-node-timeout", "15000"),
-            ("repl-diskless-sync-delay", "0"),
-            ("dir", &folder.to_string_lossy()),
+        let args = [
+            ["--cluster-enabled", "yes"],
+            ["--cluster-config-file", &nodes],
+            ["--cluster-port", &bus],
+            ["--cluster-node-timeout", "15000"],
+            ["--repl-diskless-sync-delay", "0"],
+            ["--dir", &folder.to_string_lossy()],
         ];
-        let args: Vec<String> =
-            settings.iter().flat_map(|(name, value)| [format!("--{name}"), (*value).into()]).collect();
-        let server = if is_installed() { start_with(&args) } else { None };
+        let server = if is_installed() { start_with(args.as_flattened()) } else { None };
         server.map(|server| ClusterServer(OwnServer(server), bus_port))
     });
     let servers: Vec<_> = servers.collect();
@@ -236,18 +235,26 @@ fn is_installed() -> bool {
 }
 
 /// A server with more arguments. There must be a `redis-server`.
-fn start_with(args: &[String]) -> Option<Server> {
+fn start_with(args: &[&str]) -> Option<Server> {
+    let databases = DATABASES.to_string();
+    let folder = std::env::temp_dir();
+    let usual = [
+        &["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"][..],
+        &["--databases", &databases, "--enable-debug-command", "yes"],
+        &["--dir", folder.to_str().expect("the name of the folder is a text")],
+    ];
+    launch(&["redis-server"], &[&usual.concat(), args].concat(), "Ready to accept connections")
+}
+
+/// Starts a program on a free port, and waits until its log has a line with this text.
+fn launch(program: &[&str], args: &[&str], ready: &str) -> Option<Server> {
     (0..STARTS_MAX).find_map(|_| {
         let port = free_port()?;
         // The shell keeps only its input open, and ends the server when that input closes.
         let mut shell = Command::new("sh")
-            .args(["-c", "redis-server \"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
-            .args(["--databases", &DATABASES.to_string()])
-            .args(["--enable-debug-command", "yes"])
-            .arg("--dir")
-            .arg(std::env::temp_dir())
+            .args(["-c", "\"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
+            .args(program)
+            .args(["--port", &port.to_string()])
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -257,13 +264,54 @@ fn start_with(args: &[String]) -> Option<Server> {
         let lifeline = shell.stdin.take();
         let log = BufReader::new(shell.stdout.take()?);
         // The log ends early if another process took the port.
-        log.lines().map_while(Result::ok).find(|line| line.contains("Ready to accept connections"))?;
+        log.lines().map_while(Result::ok).find(|line| line.contains(ready))?;
         Some(Server { host: "127.0.0.1".into(), port, username: None, password: None, db: 0, lifeline })
     })
 }
 
 fn free_port() -> Option<u16> {
     Some(TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).ok()?.port())
+}
+
+/// A Sentinel for one test. It watches nothing yet.
+pub struct OwnSentinel {
+    server: Server,
+    config: PathBuf,
+}
+
+impl OwnSentinel {
+    /// Starts a Sentinel. `None` if none is installed.
+    pub fn start() -> Option<OwnSentinel> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("lockstep-sentinel-{}-{nth}.conf", std::process::id());
+        let config = std::env::temp_dir().join(name);
+        // A Sentinel writes this file, too.
+        std::fs::write(&config, "").ok()?;
+        let server =
+            launch(&["redis-sentinel", config.to_str()?], &["--bind", "127.0.0.1"], "Sentinel ID is");
+        let server = server.or_else(|| {
+            _ = std::fs::remove_file(&config);
+            None
+        });
+        Some(OwnSentinel { server: server?, config })
+    }
+
+    /// A connection for plain bytes.
+    pub fn connect(&self) -> TcpStream {
+        self.server.open()
+    }
+
+    /// The port on which it listens.
+    pub fn port(&self) -> u16 {
+        self.server.port
+    }
+}
+
+impl Drop for OwnSentinel {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.config);
+    }
 }
 
 /// Sends an inline command and returns its reply of one line.

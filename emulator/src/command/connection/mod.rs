@@ -18,14 +18,16 @@ use crate::resp::Protocol;
 use name::valid_name;
 
 pub(super) const ROWS: &[Row] = &[
-    Row::new("ping", -1, &[Fast], ping).tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Row::new("ping", -1, &[Fast], ping)
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"])
+        .on_sentinels_too(),
     Row::new("echo", 2, &[Loading, Stale, Fast], echo),
     Row::new("select", 2, &[Loading, Stale, Fast], select),
-    Row::new("hello", -1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], hello),
+    Row::new("hello", -1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], hello).on_sentinels_too(),
     Row::new("quit", -1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], quit),
-    Row::new("auth", -2, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], auth),
+    Row::new("auth", -2, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], auth).on_sentinels_too(),
     Row::new("reset", 1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], reset),
-    Row::container("client", client::ROWS),
+    Row::container("client", client::ROWS).on_sentinels_too(),
 ];
 
 /// `PING [message]`
@@ -88,15 +90,19 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     ctx.client.protocol = protocol;
     let field = |name: &str, value: Reply| (Reply::bulk(name), value);
-    Ok(Reply::Map(vec![
+    let mut fields = vec![
         field("server", Reply::bulk("redis")),
         field("version", Reply::bulk("7.0.15")),
         field("proto", Reply::Integer(protocol.version())),
         field("id", Reply::Integer(ctx.read_id() as i64)),
         field("mode", Reply::bulk(ctx.engine.mode())),
-        field("role", Reply::bulk("master")),
-        field("modules", Reply::Array(Vec::new())),
-    ]))
+    ];
+    if ctx.engine.sentinel.is_none() {
+        let role = if ctx.engine.replication.upstream.is_some() { "replica" } else { "master" };
+        fields.push(field("role", Reply::bulk(role)));
+    }
+    fields.push(field("modules", Reply::Array(Vec::new())));
+    Ok(Reply::Map(fields))
 }
 
 /// `QUIT`

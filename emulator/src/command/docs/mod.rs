@@ -44,7 +44,9 @@ fn docs(table: &Table) -> &'static IndexMap<String, Doc, Hasher> {
 
 fn parse(table: &Table, line: &'static str, facts: &'static str) -> Option<(String, Doc)> {
     let words: Vec<&str> = line.splitn(3, ' ').collect();
-    let row = table.lookup(words[0].as_bytes()).map(|(row, _)| row);
+    // Each table has an entry for each of its rows, and shares them with the other.
+    let rows = table.groups.iter().flat_map(|group| group.rows);
+    let row = rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(words[0]));
     let name = match (row, words.get(1)) {
         (Some(row), Some(sub)) if !row.subcommands.is_empty() => {
             subcommand(row, sub.as_bytes())?.name.to_owned()
@@ -162,12 +164,13 @@ fn indented(table: &Table, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TABLE;
+    use super::super::{TABLE, TABLE_OF_SENTINELS};
     use super::*;
 
     #[test]
     fn every_row_has_an_entry() {
-        for row in TABLE.rows().flat_map(|(row, _)| std::iter::once(row).chain(row.subcommands)) {
+        let rows = TABLE.rows().chain(TABLE_OF_SENTINELS.rows());
+        for row in rows.flat_map(|(row, _)| std::iter::once(row).chain(row.subcommands)) {
             assert!(docs(&TABLE).contains_key(row.name), "{} is not in docs.txt", row.name);
         }
     }

@@ -61,7 +61,8 @@ const HELP: &[&str] = &[
     "    Let the clock run again.",
     "FAILOVER [TO <host> <port>] [WRITABLE]",
     "    Let a replica of this primary take over at once, with what it has, and disconnect the clients of both.",
-    "    This server becomes its replica. With WRITABLE it stays a primary, until REPLICAOF.",
+    "    This server becomes its replica. With WRITABLE it stays a primary, until REPLICAOF or until its Sentinels",
+    "    have seen that for 8 seconds. The Sentinels of this primary announce the failover.",
     "    In a cluster, no client is disconnected, and with WRITABLE this server is parted from all others.",
     "FAULT <effect> [COUNT <count>] [COMMAND <name>] [CLIENT <name>]",
     "    Place a fault on the next command, or on the next <count> commands (0: on all until CLEAR).",
@@ -88,8 +89,8 @@ const HELP: &[&str] = &[
     "    Give a slot of this server, with its keys, to another server of the cluster.",
     "    With KEYS, move only these keys: the slot is on its way, and clients get ASK and TRYAGAIN.",
     "PARTITION <host> <port> [<host> <port> ...]",
-    "    Part this server from others: replication between them, and what they tell each other in a cluster,",
-    "    ends until HEAL.",
+    "    Part this server from others until HEAL: replication between them, and what they tell each other in a",
+    "    cluster, ends. A Sentinel that is parted from a server loses it.",
     "PARTITION ALL",
     "    Part this server from all others.",
     "RESET",
@@ -169,6 +170,7 @@ fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     match &ctx.engine.replication.place {
         Some((network, _)) if known.is_time => {
             network.clocks().iter().for_each(|clock| (known.run)(clock, &args));
+            network.stir();
         }
         _ => (known.run)(ctx.engine.clock(), &args),
     }

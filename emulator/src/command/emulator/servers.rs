@@ -24,6 +24,11 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [word, ..] => return Err(unknown("EMULATOR FAILOVER", word, &["TO host port", "WRITABLE"])),
     };
     let (network, own) = place(ctx)?;
+    if ctx.engine.sentinel.is_some() {
+        return Err(Error::from_static(
+            "ERR this server is a Sentinel: send it SENTINEL FAILOVER, or EMULATOR FAILOVER to the primary",
+        ));
+    }
     let replication = &ctx.engine.replication;
     if let Some(upstream) = &replication.upstream {
         let primary = shown(&upstream.address());
@@ -68,6 +73,7 @@ pub(super) fn failover(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         ctx.engine.follow(host.into(), port);
     }
     ctx.engine.kill_all();
+    network.announce(&network.address(own), target);
     Ok(Reply::OK)
 }
 

@@ -27,6 +27,7 @@ pub(super) const COMMAND: Row = Row {
     ..Row::new("command", -1, &[Loading, Stale], command)
         .categories(&["connection"])
         .tips(&["nondeterministic_output_order"])
+        .on_sentinels_too()
 };
 
 /// `COMMAND`

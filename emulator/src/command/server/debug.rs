@@ -198,5 +198,6 @@ fn sleep(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     let until = ctx.engine.keyspace.now() + span;
     ctx.engine.asleep_until = ctx.engine.asleep_until.max(Some(until));
+    ctx.engine.note_change();
     Ok(blocking::wait_out(ctx, blocking::Wait { deadline: Some(until), on_timeout: Reply::OK }))
 }

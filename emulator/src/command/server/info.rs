@@ -9,7 +9,6 @@ use super::super::{Argv, Ctx, Outcome, is_word};
 use crate::config::Id;
 use crate::engine::Engine;
 use crate::reply::Reply;
-use crate::script::sha1_hex;
 use crate::topic::Topic;
 
 /// The emulated version of Redis.
@@ -42,7 +41,11 @@ const SECTIONS: &[Section] = &[
         write!(text, "cluster_enabled:{is_enabled}\r\n")
     }),
     Section("Keyspace", Shown::Always, keyspace),
+    Section("Sentinel", Shown::Always, sentinel),
 ];
+
+/// The sections of a Sentinel. No other server has the last one.
+const OF_SENTINELS: &[&str] = &["Server", "Clients", "Stats", "CPU", "Sentinel"];
 
 /// `INFO [section [section ...]]`
 pub(super) fn info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
@@ -51,7 +54,12 @@ pub(super) fn info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let is_all = asked("all") || asked("everything");
     let mut text = String::new();
     ctx.engine.keyspace.expire_rest();
+    let is_sentinel = ctx.engine.sentinel.is_some();
     for Section(name, shown, lines) in SECTIONS {
+        let is_there = if is_sentinel { OF_SENTINELS.contains(name) } else { *name != "Sentinel" };
+        if !is_there {
+            continue;
+        }
         if is_all || is_default && *shown == Shown::Always || asked(name) {
             text += if text.is_empty() { "" } else { "\r\n" };
             // Writing to a `String` cannot fail.
@@ -82,12 +90,6 @@ fn human(bytes: usize) -> String {
     if unit == 0 { format!("{bytes}B") } else { format!("{value:.2}{}", UNITS[unit]) }
 }
 
-/// Forty hexadecimal digits that distinguish this server from one that began at another time.
-fn identity(ctx: &Ctx<'_>, what: &str) -> String {
-    let seed = format!("{what} {}", ctx.engine.stats.began.micros());
-    String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
-}
-
 fn server(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
     const HZ: Id = Id::of("hz");
     const PORT: Id = Id::of("port");
@@ -110,7 +112,7 @@ fn server(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("gcc_version", &"0.0.0"),
             ("process_id", &std::process::id()),
             ("process_supervised", &"no"),
-            ("run_id", &identity(ctx, "run")),
+            ("run_id", &ctx.engine.identity("run")),
             ("tcp_port", &config.number(PORT)),
             ("server_time_usec", &now.micros()),
             ("uptime_in_seconds", &uptime),
@@ -417,4 +419,23 @@ fn keyspace(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
         let (keys, expires, ttl) = (stats.keys, stats.expires, stats.ttl_millis);
         write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={ttl}\r\n")
     })
+}
+
+fn sentinel(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    let primaries = ctx.engine.sentinel.iter().flat_map(|sentinel| &sentinel.primaries);
+    lines(text, &[("sentinel_masters", &primaries.clone().count()), ("sentinel_tilt", &0)])?;
+    lines(text, &[("sentinel_tilt_since_seconds", &-1)])?;
+    zeros(text, "sentinel_running_scripts sentinel_scripts_queue_length sentinel_simulate_failure_flags")?;
+    for (nth, primary) in primaries.enumerate() {
+        let status = match () {
+            () if primary.agreed_down_since.is_some() => "odown",
+            () if primary.instance.down_since.is_some() => "sdown",
+            () => "ok",
+        };
+        let (name, (host, port)) = (String::from_utf8_lossy(&primary.name), &primary.instance.address);
+        let (replicas, sentinels) = (primary.replicas.len(), 1 + primary.sentinels.len());
+        write!(text, "master{nth}:name={name},status={status},address={host}:{port},")?;
+        write!(text, "slaves={replicas},sentinels={sentinels}\r\n")?;
+    }
+    Ok(())
 }

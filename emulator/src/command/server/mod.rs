@@ -34,7 +34,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("info", -1, &[Loading, Stale], info::info)
         .categories(&["dangerous"])
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
-        .telling_counts(),
+        .telling_counts()
+        .on_sentinels_too(),
     Row::new("lastsave", 1, &[Loading, Stale, Fast], lastsave)
         .categories(&["admin", "dangerous"])
         .tips(&["nondeterministic_output"]),

@@ -15,8 +15,9 @@ const ROLES: &[Flag] = &[Admin, NoScript, Stale, NoAsyncLoading];
 pub(super) const REPLICAOF: Row = Row::new("replicaof", 3, ROLES, replicaof);
 pub(super) const SLAVEOF: Row = Row::new("slaveof", 3, ROLES, replicaof);
 pub(super) const FAILOVER: Row = Row::new("failover", -1, &[Admin, NoScript, Stale], failover);
-pub(super) const ROLE: Row =
-    Row::new("role", 1, &[NoScript, Loading, Stale, Fast], role).categories(&["admin", "dangerous"]);
+pub(super) const ROLE: Row = Row::new("role", 1, &[NoScript, Loading, Stale, Fast], role)
+    .categories(&["admin", "dangerous"])
+    .on_sentinels_too();
 
 /// `REPLICAOF <host port | NO ONE>`
 fn replicaof(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
@@ -128,6 +129,10 @@ fn begin_failover(
 
 /// `ROLE`
 fn role(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    if let Some(sentinel) = &ctx.engine.sentinel {
+        let names = sentinel.primaries.iter().map(|primary| Reply::bulk(&primary.name[..]));
+        return Ok(Reply::Array(vec![Reply::bulk("sentinel"), Reply::Array(names.collect())]));
+    }
     let replication = &ctx.engine.replication;
     let offset = |offset: u64| Reply::Integer(offset as i64);
     Ok(Reply::Array(match &replication.upstream {
