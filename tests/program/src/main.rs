@@ -16,6 +16,7 @@ mod merge;
 mod list;
 mod explain;
 mod replay;
+mod topology;
 mod serve;
 mod generate;
 mod help;

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use emulator::{Clock, DATABASES, Emulator};
+use emulator::{Clock, DATABASES};
 use tokio::runtime;
 use tokio::sync::Notify;
+
+use crate::topology::{Member, Topology};
 
 /// Serve the emulator on a port until SIGINT or SIGTERM
 #[derive(clap::Args)]
@@ -39,12 +41,8 @@ pub(crate) struct Args {
     /// The number of databases
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
-    /// Serve a cluster with this many primaries, on consecutive ports
-    #[arg(long, value_name = "PRIMARIES", conflicts_with = "databases", value_parser = clap::value_parser!(u16).range(1..=1_000))]
-    cluster: Option<u16>,
-    /// The number of replicas of each primary, on the ports after those of the primaries
-    #[arg(long, default_value_t = 0, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(0..=100))]
-    replicas: u16,
+    #[command(flatten)]
+    topology: Topology,
     /// Let clients move the clock and cause faults by the command EMULATOR (see EMULATOR HELP)
     #[arg(long)]
     control: bool,
@@ -83,9 +81,10 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         guard(&endpoint, args.control)?;
     }
 
-    let emulators = emulators(args)?;
+    let members = args.topology.members(Clock::system(), args.databases as usize)?;
+    let (emulator, others) = (&members[0].emulator, &members[1..]);
     let mut logs = Vec::new();
-    for server in &emulators {
+    for server in members.iter().map(|member| &member.emulator) {
         server.leave_no_footprint();
         server.start_with("requirepass", password)?;
         server.start_with("enable-debug-command", &args.enable_debug_command)?;
@@ -97,21 +96,21 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
             server.allow_control();
         }
     }
-    let server = emulators[0].listen(&addrs[..]).await.with_context(failed)?;
+    let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
     let mut urls = vec![server.url()];
     let is_free = addrs.iter().any(|addr| addr.port() == 0);
     let mut other_servers: Vec<emulator::Server> = Vec::new();
-    for (other, nth) in emulators[1..].iter().zip(1..) {
-        let addr = next_addr(server.addr(), is_free, nth)?;
-        let other_server = other.listen(addr).await;
+    for member in others {
+        let addr = addr_of(member, server.addr(), is_free)?;
+        let other_server = member.emulator.listen(addr).await;
         other_servers.push(other_server.with_context(|| {
-            format!("cannot listen on {addr} for server {nth}: choose another --port, or 0 for free ones")
+            format!("cannot listen on {addr} ({}): choose another --port, or 0 for free ones", member.note)
         })?);
     }
     #[cfg(unix)]
     let _unix_server = match &args.unix {
         Some(path) => {
-            let server = emulators[0].listen_unix(path, args.unix_perm).await;
+            let server = emulator.listen_unix(path, args.unix_perm).await;
             let server = server.with_context(|| {
                 format!("cannot listen on {}: choose another path with --unix", path.display())
             })?;
@@ -120,11 +119,8 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         }
         None => None,
     };
-    let primaries = args.cluster.unwrap_or(1);
-    urls.extend(other_servers.iter().zip(1..).map(|(server, nth)| match nth < primaries {
-        true => server.url(),
-        false => format!("{} (replica)", server.url()),
-    }));
+    let noted = other_servers.iter().zip(others);
+    urls.extend(noted.map(|(server, member)| format!("{} ({})", server.url(), member.note)));
     super::print(&urls.iter().map(|url| format!("listening on {url}\n")).collect::<String>())?;
     if !args.control {
         const HINT: &str =
@@ -136,18 +132,6 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     tokio::spawn(return_memory());
     stopped.notified().await;
     Ok(ExitCode::SUCCESS)
-}
-
-/// The servers: primaries first, and then their replicas.
-fn emulators(args: &Args) -> Result<Vec<Emulator>> {
-    let replicas = args.replicas.into();
-    if let Some(primaries) = args.cluster {
-        return Emulator::cluster(&Clock::system(), primaries.into(), replicas)
-            .context("choose fewer for --cluster or --replicas");
-    }
-    let primary = Emulator::with_databases(Clock::system(), args.databases as usize);
-    let replicas: Vec<Emulator> = (0..replicas).map(|_: usize| primary.replica()).collect();
-    Ok(std::iter::once(primary).chain(replicas).collect())
 }
 
 /// Gives memory back to the system. The allocator does so a second after the memory was freed, and
@@ -162,10 +146,13 @@ async fn return_memory() {
     }
 }
 
-/// The address of the nth server after the first: the next ports, or free ones.
-fn next_addr(first: SocketAddr, is_free: bool, nth: u16) -> Result<SocketAddr> {
-    let port = if is_free { Some(0) } else { first.port().checked_add(nth) };
-    let port = port.with_context(|| format!("there is no port for server {nth} after {}", first.port()))?;
+/// The address of a further server: that of the first primary, with a higher port or a free one.
+fn addr_of(member: &Member, first: SocketAddr, is_free: bool) -> Result<SocketAddr> {
+    let port = if is_free { Some(0) } else { first.port().checked_add(member.port_offset) };
+    let port = port.with_context(|| {
+        let (note, offset) = (&member.note, member.port_offset);
+        format!("{} has no port that is {offset} above ({note}): choose another --port, or 0", first.port())
+    })?;
     Ok(SocketAddr::new(first.ip(), port))
 }
 

@@ -18,7 +18,7 @@ pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
 const GUIDE: &str = "tests/guide";
 /// Stands for any real server.
 const URL_OF_REDIS: &str = "redis://localhost:6379/9";
-/// The port in the pages. It may be taken here.
+/// The port of servers in the pages. It may be taken here.
 const PORT: &str = "--port 7000";
 /// Begins the output of a command.
 const MARK: char = '\u{1}';
@@ -29,24 +29,24 @@ trap 'kill $(jobs -p) 2>/dev/null' EXIT
 begin_output() { local status=$?; printf '\001'; return $status; }
 lockstep() {
     case $1 in
-        serve) exec env lockstep "$@" >serve.log ;;
+        serve) exec env lockstep "$@" >"serve.$BASHPID.log" ;;
         *) command lockstep "$@" ;;
     esac
 }
 # The tests of a project.
 cargo() { SUITE_EXPLORATION="my lock" "$SUITE" --exact program::explorations::a_process_of_the_tests_below; }
-# The first server is on port 7000 in the pages, and the others on the next ports.
+# Port 7001 is that of the second server, and 27000 that of the first Sentinel.
 redis-cli() {
-    local tries=0 nth=1
-    if [[ $1 == -p && $2 == 70?? ]]; then
-        nth=$(($2 - 6999))
-        shift 2
-    fi
-    until sed -n "${nth}p" serve.log 2>/dev/null | grep -q 'redis://.*[0-9]/'; do
-        if ((++tries > 1000)); then cat serve.log; return 1; fi
+    local tries=0 kind='redis://' nth=1 line
+    case "$1 $2" in
+        '-p 70'??) nth=$(($2 - 6999)) && shift 2 ;;
+        '-p 270'??) kind='(sentinel)' nth=$(($2 - 26999)) && shift 2 ;;
+    esac
+    until line=$(grep -F -- "$kind" "serve.$!.log" 2>/dev/null | sed -n "${nth}p"); [[ $line ]]; do
+        if ((++tries > 1000)); then cat "serve.$!.log"; return 1; fi
         sleep 0.02
     done
-    command redis-cli --no-raw -p "$(sed -n 's|.*redis://[^:]*:\([0-9]*\).*|\1|p' serve.log | sed -n "${nth}p")" "$@"
+    command redis-cli --no-raw -p "$(sed 's|.*redis://[^:]*:\([0-9]*\).*|\1|' <<<"$line")" "$@"
 }
 "#;
 

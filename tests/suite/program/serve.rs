@@ -214,7 +214,10 @@ fn a_cluster_serves_redis_cli() {
     let args = ["--port", "0", "--cluster", "3", "--replicas", "1", "--control"];
     let mut server = start(&args);
     let others: Vec<String> = (0..5).map(|_| url(&mut server.stdout)).collect();
-    assert_eq!(others.iter().filter(|url| url.ends_with(" (replica)")).count(), 3);
+    assert!(
+        others[1].ends_with(" (master 3)") && others[4].ends_with(" (replica of master 3)"),
+        "{others:?}"
+    );
     let mut first = server.connect();
     assert!(ask(&mut first, "CLUSTER INFO").contains("cluster_slots_ok:16384"));
     assert!(ask(&mut first, "CLUSTER MEET 127.0.0.1 1").contains("is no server of this cluster"));
@@ -237,21 +240,6 @@ fn a_cluster_serves_redis_cli() {
 }
 
 #[test]
-fn a_cluster_that_cannot_be_is_told_so() {
-    for (args, text) in [
-        (&["--cluster", "0"][..], "0 is not in 1..=1000"),
-        (&["--cluster", "1000", "--replicas", "1"], "choose fewer for --cluster or --replicas"),
-        (&["--cluster", "3", "--databases", "4"], "cannot be used with"),
-        (&["--cluster", "3", "--port", "65534"], "there is no port for server 2 after 65534"),
-    ] {
-        let output = lockstep(&[&["serve"], args].concat());
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.contains(text), "{stderr}");
-    }
-}
-
-#[test]
 fn without_control_a_server_says_how_to_get_it() {
     let server = start(&["--port", "0"]);
     assert!(ask(&mut server.connect(), "EMULATOR HELP").contains("unknown command 'EMULATOR'"));
@@ -259,6 +247,99 @@ fn without_control_a_server_says_how_to_get_it() {
         server.stop(),
         "lockstep: the command EMULATOR is off: --control lets clients move the clock and place faults\n"
     );
+}
+
+/// The first server, and the URLs of the others.
+fn start_several(args: &[&str], others: usize) -> (Started, Vec<String>) {
+    let mut first = start(&[&["--port", "0", "--control"], args].concat());
+    let urls = (0..others).map(|_| url(&mut first.stdout)).collect();
+    (first, urls)
+}
+
+fn connect(url: &str) -> redis::Connection {
+    let (url, _) = url.split_once(' ').expect("a further server has a note");
+    redis::Client::open(url).unwrap().get_connection().unwrap()
+}
+
+/// The address of the primary with a name, as a Sentinel tells it.
+fn find(sentinel: &mut redis::Connection, name: &str) -> String {
+    ask(sentinel, &format!("SENTINEL GET-MASTER-ADDR-BY-NAME {name}")).replace(' ', ":")
+}
+
+#[test]
+fn sentinels_name_the_primary_and_follow_a_failover() {
+    let (server, urls) = start_several(&["--replicas", "2", "--sentinel", "3"], 5);
+    let notes: Vec<&str> = urls.iter().filter_map(|url| url.split(' ').nth(1)).collect();
+    assert_eq!(notes, ["(replica)", "(replica)", "(sentinel)", "(sentinel)", "(sentinel)"]);
+    let mut sentinels: Vec<_> = urls[2..].iter().map(|url| connect(url)).collect();
+    for sentinel in &mut sentinels {
+        assert_eq!(server.url, format!("redis://{}/", find(sentinel, "mymaster")));
+        assert!(ask(sentinel, "SENTINEL CKQUORUM mymaster").starts_with("OK 3 usable"));
+    }
+    let mut replica = connect(&urls[1]);
+    let target = urls[1].split('/').nth(2).unwrap().replace(':', " ");
+    let mut holder = server.connect();
+    assert_eq!(ask(&mut holder, "SET lock a NX"), "OK");
+    assert_eq!(ask(&mut server.connect(), &format!("EMULATOR FAILOVER TO {target}")), "OK");
+    for sentinel in &mut sentinels {
+        assert_eq!(find(sentinel, "mymaster"), target.replace(' ', ":"));
+    }
+    assert!(redis::cmd("PING").query::<()>(&mut replica).is_err(), "it has been disconnected");
+    assert_eq!(ask(&mut connect(&urls[1]), "GET lock"), "a");
+    // The old primary of this failover stays writable, until 8 s are over.
+    assert_eq!(ask(&mut sentinels[0], "SENTINEL FAILOVER mymaster"), "OK");
+    let mut old = connect(&urls[1]);
+    assert_eq!(ask(&mut old, "SET lock b"), "OK");
+    () = redis::cmd("EMULATOR").arg(&["CLOCK", "ADVANCE", "8000"]).query(&mut old).unwrap();
+    assert_ne!(find(&mut sentinels[0], "mymaster"), target.replace(' ', ":"));
+    assert!(ask(&mut connect(&urls[1]), "SET lock c").starts_with("READONLY"));
+    server.stop();
+}
+
+#[test]
+fn several_masters_are_independent() {
+    let (server, urls) = start_several(&["--masters", "5"], 4);
+    assert!(urls[3].ends_with("(master 5)"), "{urls:?}");
+    assert_eq!(ask(&mut server.connect(), "SET k v"), "OK");
+    for url in &urls {
+        let mut other = connect(url);
+        assert_eq!(redis::cmd("EXISTS").arg("k").query::<i32>(&mut other).unwrap(), 0);
+        assert_eq!(ask(&mut other, "SET k w"), "OK");
+    }
+    assert_eq!(ask(&mut server.connect(), "GET k"), "v");
+    server.stop();
+    let (server, urls) = start_several(&["--masters", "2", "--replicas", "1", "--sentinel", "1"], 4);
+    assert!(urls[2].ends_with("(replica of master 2)"), "{urls:?}");
+    let mut sentinel = connect(&urls[3]);
+    assert_eq!(ask(&mut sentinel, "SENTINEL FAILOVER mymaster2"), "OK");
+    let found = find(&mut sentinel, "mymaster2");
+    assert!(urls[2].contains(&found), "{urls:?} {found}");
+    server.stop();
+}
+
+#[test]
+fn servers_that_cannot_be_are_refused() {
+    let refused = |args: &[&str], told: &str| {
+        let output = lockstep(&[&["serve"], args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+    };
+    refused(&["--sentinel", "3"], "--sentinel 3 without --replicas: no server could take over");
+    refused(&["--sentinel", "3", "--masters", "5"], "add --replicas 2");
+    refused(&["--sentinel", "3", "--replicas", "0"], "add --replicas 2");
+    for option in ["--sentinel", "--masters", "--cluster"] {
+        refused(&[option, "0"], "0 is not in 1..=1");
+        refused(&[option, "many"], "many");
+    }
+    for option in ["--databases", "--masters", "--sentinel"] {
+        let told = format!("'--cluster <PRIMARIES>' cannot be used with '{option} <");
+        refused(&["--cluster", "3", "--replicas", "1", option, "4"], &told);
+    }
+    refused(&["--cluster", "1000", "--replicas", "1"], "choose fewer for --cluster or --replicas");
+    refused(&["--cluster", "3", "--port", "65534"], "65534 has no port that is 2 above (master 3)");
+    let high = ["--port", "50000", "--replicas", "1", "--sentinel", "1"];
+    refused(&high, "50000 has no port that is 20000 above (sentinel): choose another --port, or 0");
 }
 
 #[cfg(unix)]
