@@ -303,6 +303,7 @@ impl Emulator {
     pub fn allow_control(&self) {
         let mut engine = self.shared.engine();
         engine.control = Some(engine.clock().view());
+        engine.keep_journal();
     }
 
     /// Sets the budget of each script and each function from now on. Exceeding it is an error.

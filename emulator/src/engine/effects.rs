@@ -73,7 +73,10 @@ impl Engine {
 
     /// Sends a unit to the replicas.
     pub(super) fn forward(&mut self, unit: Arc<Unit>) {
-        self.replication.offset += unit.stream_bytes();
+        if self.has_stream() {
+            self.replication.offset += unit.stream_bytes();
+        }
+        self.note_in_journal(&unit);
         let mut waiting_max = 0;
         for follower in &self.replication.followers {
             waiting_max = waiting_max.max(follower.link.send(unit.clone(), self.replication.offset));
@@ -87,9 +90,15 @@ impl Engine {
 
     /// Keeps effects only if something needs them. A replica has none of its own.
     pub(super) fn update_outgoing(&mut self) {
-        let has_followers = !self.replication.followers.is_empty();
-        self.outgoing.is_kept =
-            self.replication.upstream.is_none() && (self.outgoing.is_wanted || has_followers);
+        let is_needed = self.has_stream() || self.replication.journal.is_some();
+        self.outgoing.is_kept = self.replication.upstream.is_none() && is_needed;
         self.keyspace.events.is_replicated = self.outgoing.is_kept;
+    }
+
+    /// Whether effects count in the offset of the stream. Those that only the journal needs do not.
+    fn has_stream(&self) -> bool {
+        self.outgoing.is_wanted
+            || self.replication.upstream.is_some()
+            || !self.replication.followers.is_empty()
     }
 }

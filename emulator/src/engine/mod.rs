@@ -14,6 +14,7 @@ mod loan;
 mod settings;
 mod tracking;
 mod effects;
+mod restart;
 mod replication;
 mod cluster;
 mod sentinel;
@@ -39,6 +40,7 @@ use crate::stats::Stats;
 use crate::topic::Topic;
 
 pub use departed::Departed;
+pub use restart::Loss;
 pub use state::{Attempt, Blocked, Commands, Engine, Job, PauseMode, Until};
 use watch::Watches;
 
@@ -87,6 +89,7 @@ impl Engine {
             self.give_up(slot);
         }
         self.deliver();
+        self.begin_journal_anew();
         self.set_next_wake_up();
     }
 

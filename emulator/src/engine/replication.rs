@@ -44,7 +44,7 @@ impl Engine {
     /// Forty hexadecimal digits that no other server has, and not this one after another start.
     pub(crate) fn identity(&self, what: &str) -> String {
         let node = self.replication.place.as_ref().map_or(0, |(_, node)| *node);
-        let seed = format!("{what} of {node} since {}", self.stats.began.micros());
+        let seed = format!("{what} of {node} since {}, {}", self.stats.began.micros(), self.restarts);
         String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
     }
 
@@ -107,8 +107,24 @@ impl Engine {
         self.note_change();
     }
 
+    /// Begins replication anew after a restart, in the same role.
+    pub(super) fn restart_replication(&mut self) {
+        let now = self.clock().now();
+        let replication = &mut self.replication;
+        (replication.offset, replication.inherited, replication.previous) = (0, None, None);
+        (replication.promotions, replication.failover) = (replication.promotions + 1, None);
+        self.outgoing.selected = None;
+        let is_replica = self.replication.upstream.is_some();
+        self.keyspace.due_keys = if is_replica { DueKeys::Hidden } else { DueKeys::Removed };
+        if let Some(upstream) = &mut self.replication.upstream {
+            (upstream.link, upstream.down_since, upstream.has_synced) = (None, now, false);
+        }
+        self.drop_followers();
+    }
+
     /// Lets all replicas get a copy of the data, after a change that no command has made.
     pub(crate) fn copy_anew(&mut self) {
+        self.begin_journal_anew();
         if !self.replication.followers.is_empty() {
             self.drop_followers();
             self.note_change();
@@ -186,6 +202,7 @@ impl Engine {
             Reply::NOTHING
         });
         self.drop_followers();
+        self.begin_journal_anew();
         (self.replication.inherited, self.replication.offset) = (Some(history), offset);
         link.0.set_lag(self.replication.lag);
         if let Some(upstream) = &mut self.replication.upstream {
@@ -245,7 +262,8 @@ impl Engine {
     fn restore_role(self: &mut Box<Self>, primary: Option<Address>) {
         self.become_primary();
         self.drop_followers();
-        self.replication = Replication { place: self.replication.place.take(), ..Replication::default() };
+        let Replication { place, journal, .. } = std::mem::take(&mut self.replication);
+        self.replication = Replication { place, journal, ..Replication::default() };
         self.update_outgoing();
         self.cluster = self.cluster.as_ref().map(|cluster| Box::new(cluster.at_first()));
         if let Some((host, port)) = primary {

@@ -72,6 +72,8 @@ pub struct Engine {
     pub cluster: Option<Box<Cluster>>,
     /// The state of a Sentinel, if this server is one. It has no data then.
     pub sentinel: Option<Box<Sentinel>>,
+    /// How often the server has been restarted.
+    pub(super) restarts: u64,
     /// The effects of the running command.
     pub outgoing: Outgoing,
     /// The effects of the last execution, if they are kept.

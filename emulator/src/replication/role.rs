@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::address::Address;
+use super::journal::Journal;
 use super::link::{Lag, Link, ReplicaEnd};
 use super::network::Network;
 use crate::clock::Timestamp;
@@ -29,6 +30,8 @@ pub struct Replication {
     pub failover: Option<Failover>,
     /// How late it gets effects as a replica.
     pub lag: Lag,
+    /// What a restart can restore, if a client may restart the server.
+    pub journal: Option<Journal>,
     /// The servers that it reaches, and its index among them.
     pub place: Option<(Network, Node)>,
 }

@@ -18,3 +18,4 @@ mod busy_scripts;
 mod replication;
 mod cluster;
 mod sentinel;
+mod restarts;

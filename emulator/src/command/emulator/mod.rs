@@ -1,5 +1,5 @@
-//! `EMULATOR`: the clock, the faults, the other servers, a reset and a wait for other clients. It
-//! is for clients that have only a connection.
+//! `EMULATOR`: the clock, the faults, the other servers, restarts, a reset and a wait for other
+//! clients. It is for clients that have only a connection.
 //!
 //! The command exists only if control was allowed, and it is in no list of commands.
 //!
@@ -7,6 +7,7 @@
 //! are paused, and no fault strikes it.
 
 mod words;
+mod restart;
 mod servers;
 mod slots;
 
@@ -36,6 +37,7 @@ pub(super) static ROW: Row = Row::container(
         Row::new("emulator|move-slot", -5, &[Admin, NoScript, Loading, Stale, NoMulti], slots::move_slot),
         Row::new("emulator|partition", -3, &[Admin, NoScript, Loading, Stale, NoMulti], servers::partition),
         Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti], reset),
+        Row::new("emulator|restart", -2, &[Admin, NoScript, Loading, Stale, NoMulti], restart::restart),
         Row::new("emulator|wait-blocked", -3, &[Admin, NoScript, Loading, Stale, NoMulti], wait_blocked),
     ],
 );
@@ -97,6 +99,11 @@ const HELP: &[&str] = &[
     "    Remove all data and faults. Restore the clock and the settings with which the server started, on all",
     "    servers that replicate, and the role of each.",
     "    Connections stay open.",
+    "RESTART [LOSING <milliseconds | ALL | NONE>]",
+    "    Crash this server and start it again: all other connections, scripts and settings end. LOSING says which",
+    "    writes are lost: those of the last milliseconds. By default, appendonly and appendfsync decide: all are lost",
+    "    without appendonly, none with always, those of the last 1000 ms with everysec, and of 30000 ms with no.",
+    "    Replicas copy what is left. A Sentinel loses only its connections.",
     "WAIT-BLOCKED <clients> [<milliseconds>]",
     "    Wait until this many clients wait for the reply to a command, such as BLPOP, and return their number.",
     "    It is an error if that takes longer, by default 10000 milliseconds. CLOCK does not change this time.",

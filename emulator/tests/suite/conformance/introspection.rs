@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emulator::Emulator;
-use emulator::command::{GROUPS, Row};
+use emulator::command::{GROUPS, Row, Servers};
 
 use super::wire::{Emulated, Peer, Real, Wire, parse};
-use crate::redis_server::{self, RedisServer};
+use crate::redis_server::{self, OwnSentinel, RedisServer};
 
 /// Parameters without Redis's defaults. The real server is started with other values, or the
 /// emulator keeps nothing on disk and listens on no port.
@@ -18,6 +18,13 @@ fn both() -> Option<(Emulated, Real, RedisServer)> {
     let server = redis_server::borrow()?;
     let real = Real::over(server.connect());
     Some((Emulated::open(&Emulator::new()), real, server))
+}
+
+/// A Sentinel of each kind.
+fn both_sentinels() -> Option<(Emulated, Real, OwnSentinel)> {
+    let sentinel = OwnSentinel::start()?;
+    let real = Real::over(sentinel.connect());
+    Some((Emulated::open(&Emulator::new().sentinels(1)[0]), real, sentinel))
 }
 
 fn ask(peer: &mut impl Peer, argv: &[&str]) -> Wire {
@@ -155,15 +162,25 @@ fn words(fields: &BTreeMap<String, &Wire>, name: &str) -> BTreeSet<String> {
     fields.get(name).map_or(&[][..], |words| items(words)).iter().map(text).collect()
 }
 
+/// Whether only a Sentinel has a command. Its subcommands say nothing of that.
+fn is_of_sentinels(row: &Row) -> bool {
+    row.servers == Servers::Sentinels || row.name.starts_with("sentinel|")
+}
+
 #[test]
 fn command_docs_say_what_commands_take() {
-    let Some((mut emulated, mut real, _server)) = both() else { return };
+    let Some((mut server, mut real_server, _server)) = both() else { return };
+    let Some((mut sentinel, mut real_sentinel, _sentinel)) = both_sentinels() else { return };
     let mut differences = Vec::new();
     for row in
         GROUPS.iter().flat_map(|group| group.rows).flat_map(|row| std::iter::once(row).chain(row.subcommands))
     {
         let argv = ["COMMAND", "DOCS", row.name];
-        let (emulated, real) = (ask(&mut emulated, &argv), ask(&mut real, &argv));
+        let (emulated, real) = if is_of_sentinels(row) {
+            (ask(&mut sentinel, &argv), ask(&mut real_sentinel, &argv))
+        } else {
+            (ask(&mut server, &argv), ask(&mut real_server, &argv))
+        };
         let [_, emulated] = items(&emulated) else { panic!("{} has no docs", row.name) };
         // The real server does not know commands that came in later versions.
         let [_, real] = items(&real) else { continue };
@@ -192,7 +209,8 @@ fn command_docs_say_what_commands_take() {
 
 #[test]
 fn help_lists_the_subcommands() {
-    let Some((mut emulated, mut real, _server)) = both() else { return };
+    let Some((mut server, mut real_server, _server)) = both() else { return };
+    let Some((mut sentinel, mut real_sentinel, _sentinel)) = both_sentinels() else { return };
     let containers = GROUPS
         .iter()
         .flat_map(|group| group.rows)
@@ -201,7 +219,11 @@ fn help_lists_the_subcommands() {
         .filter(|row| row.name != "cluster");
     for row in containers {
         let argv = [row.name, "HELP"];
-        let (emulated, real) = (ask(&mut emulated, &argv), ask(&mut real, &argv));
+        let (emulated, real) = if is_of_sentinels(row) {
+            (ask(&mut sentinel, &argv), ask(&mut real_sentinel, &argv))
+        } else {
+            (ask(&mut server, &argv), ask(&mut real_server, &argv))
+        };
         let (emulated, real) = (items(&emulated), items(&real));
         assert_eq!(emulated[0], real[0]);
         assert!(emulated.iter().all(|line| matches!(line, Wire::Line(b'+', _))), "{} HELP", row.name);
