@@ -37,6 +37,15 @@ fn replicaof(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if ctx.engine.replication.upstream.as_ref().is_some_and(is_same) {
         return Ok(Reply::status("OK Already connected to specified master"));
     }
+    let primary = (String::from_utf8_lossy(host).into_owned(), port);
+    if let Some((network, own)) = &ctx.engine.replication.place
+        && network.at(&primary) == Some(*own)
+    {
+        // Redis replies OK, and never finds its primary.
+        return Err(Error::from_static(
+            "ERR a server cannot be a replica of itself: name the address of another one",
+        ));
+    }
     ctx.engine.follow(Bytes::copy_from_slice(host), port);
     Ok(Reply::OK)
 }

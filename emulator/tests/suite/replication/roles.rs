@@ -124,8 +124,8 @@ fn servers_that_follow_each_other_get_nothing() {
     assert_eq!(run(&primary, "GET k"), "\"v\"");
     assert!(run(&primary, "INFO replication").contains("master_link_status:down"));
     assert!(run(&replica, "INFO replication").contains("master_link_status:down"));
-    assert_eq!(run(&primary, "REPLICAOF 127.0.0.1 6379"), "OK");
-    assert!(run(&primary, "INFO replication").contains("master_link_status:down"), "it follows itself");
+    assert!(run(&primary, "REPLICAOF 127.0.0.1 6379").contains("cannot be a replica of itself"));
+    assert!(run(&primary, "INFO replication").contains("master_port:6380"), "nothing has changed");
 }
 
 #[test]
@@ -282,6 +282,7 @@ fn wrong_requests_are_told_what_is_right() {
         (&primary, "EMULATOR FAILOVER TO 127.0.0.1 x", "port must be an integer"),
         (&primary, "EMULATOR PARTITION 127.0.0.1 1", "Servers: 127.0.0.1:6379, 127.0.0.1:6380"),
         (&primary, "EMULATOR PARTITION 127.0.0.1 6379", "cannot be parted from itself"),
+        (&primary, "REPLICAOF localhost 6379", "cannot be a replica of itself"),
     ] {
         let reply = run(server, command);
         assert!(reply.contains(told), "{command}: {reply}");
