@@ -426,5 +426,6 @@ impl Effects for Execution<'_> {
 
     fn begin_log(&mut self, server: usize) {
         self.sim.begin_log(server);
+        self.sim.copy_to_replicas(server);
     }
 }

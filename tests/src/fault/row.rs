@@ -163,7 +163,8 @@ pub(crate) trait Effects {
     /// still serves the connections that are open. Returns what is lost: also what others wrote
     /// after it and because of it.
     fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites;
-    /// Begins the log of a server. `lose_writes` cannot lose what the server holds now.
+    /// Begins the log of a server. `lose_writes` cannot lose what the server holds now, and its
+    /// replicas have all of that.
     fn begin_log(&mut self, server: usize);
 }
 

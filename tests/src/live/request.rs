@@ -187,11 +187,10 @@ impl Request {
     /// How many replicas it waits for if it is `WAIT`, and whether for a limited time.
     pub(crate) fn waits_for_replicas(&self) -> Option<(i64, bool)> {
         let RequestKind::Command(cmd) = &self.kind else { return None };
-        let mut words = cmd.args_iter().map(|word| bytes_of(&word).to_vec());
-        let (name, count, limit) = (words.next()?, words.next()?, words.next()?);
-        let number = |word: Vec<u8>| std::str::from_utf8(&word).ok()?.parse::<i64>().ok();
-        let is_meant = name.eq_ignore_ascii_case(b"wait") && words.next().is_none();
-        Some((number(count)?, number(limit)? > 0)).filter(|_| is_meant)
+        let mut words = cmd.args_iter();
+        let is_meant = bytes_of(&words.next()?).eq_ignore_ascii_case(b"wait");
+        let mut number = || std::str::from_utf8(bytes_of(&words.next()?)).ok()?.parse::<i64>().ok();
+        if is_meant { Some((number()?, number()? > 0)).filter(|_| words.next().is_none()) } else { None }
     }
 
     /// How many bytes its words take.

@@ -19,10 +19,23 @@ impl Simulation {
         (0..self.world.replication.len()).for_each(|server| self.begin_replication_of(server));
     }
 
+    /// A node has another state than its replicas. If it is a primary, they copy that.
+    pub(crate) fn copy_to_replicas(&mut self, node: usize) {
+        let server = self.world.home(node);
+        if self.world.primary(server) == node {
+            self.begin_replication_of(server);
+        }
+    }
+
     fn begin_replication_of(&mut self, server: usize) {
-        if self.config.replicas > 0 {
-            let base = self.snapshot(self.world.primary(server));
-            self.world.replication[server].begin_log(base);
+        if self.config.replicas == 0 {
+            return;
+        }
+        let primary = self.world.primary(server);
+        let base = self.snapshot(primary);
+        self.world.replication[server].begin_log(base);
+        for gate in self.world.gates.iter_mut().filter(|gate| gate.server == primary) {
+            gate.wrote_before |= gate.wrote.take().is_some();
         }
     }
 
@@ -136,7 +149,8 @@ impl Simulation {
         let reply = self.acknowledged(gate, passage)?;
         let Gate { server, wrote, .. } = self.world.gates[gate];
         let home = self.world.home(server);
-        if let Some(write) = wrote {
+        // A former primary has no replicas any more.
+        if let Some(write) = wrote.filter(|_| self.world.primary(home) == server) {
             let order = HappensBefore::of(self.world.history());
             self.world.replication[home].acknowledge(write, &order, lacking(passage));
         }

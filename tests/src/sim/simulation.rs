@@ -223,9 +223,11 @@ impl Simulation {
 
     /// Runs what is due on every server by its clock.
     pub(crate) fn tick(&mut self) {
-        let serving = (0..self.servers.len()).filter(|&node| self.world.is_serving(node));
-        let serving: Vec<usize> = serving.collect();
-        serving.into_iter().for_each(|node| self.on_server(node, "tick", Emulator::tick));
+        for node in 0..self.servers.len() {
+            if self.world.is_serving(node) {
+                self.on_server(node, "tick", Emulator::tick);
+            }
+        }
     }
 
     /// Sets the clock of a client.

@@ -265,6 +265,8 @@ pub fn rarities() -> Vec<Rare> {
         with_replicas(1, of(none.failovers(1).server_skew(five), CLOCKS, 2)),
         with_replicas(1, of(none.failovers(1).behind(1).stalls(1), CLOCKS, 1)),
         with_replicas(1, of(none.failovers(1).behind(1).delays(1), ACKNOWLEDGED, 2)),
+        with_replicas(1, of(none.failovers(1).behind(1).old_primary_writable(1), ACKNOWLEDGED, 2)),
+        with_replicas(1, of(none.failovers(1).behind(1).reloads(1).unsynced(1), ACKNOWLEDGED, 1)),
     ]
 }
 
