@@ -118,8 +118,8 @@ impl Emulator {
     ///
     /// # Panics
     /// If there is no primary, or if one of the servers is a replica, a Sentinel or part of a
-    /// cluster. If a name is empty or given twice. If one primary does not reach the others: each must be the
-    /// [neighbour](Emulator::neighbour) of another one.
+    /// cluster. If a name is empty or given twice. If one primary does not reach the others: each
+    /// must be the [neighbour](Emulator::neighbour) of another one.
     pub fn sentinels_of(primaries: &[(&str, &Emulator)], count: usize) -> Vec<Emulator> {
         let [(_, first), ..] = primaries else { panic!("Sentinels need a primary to watch") };
         for (nth, (name, primary)) in primaries.iter().enumerate() {

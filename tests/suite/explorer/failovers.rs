@@ -151,12 +151,16 @@ fn a_wait_after_a_split_brain_finds_no_replica() {
     };
     let faults = failover().old_primary_writable(1).behind(1);
     let scenario = Scenario::new("wait").replicas(1).faults(faults).actors(1, from_fn(take));
-    check(&scenario, "A\nsplit-brain 2 -A\nA\nwait", &expect![[r#"
+    check(
+        &scenario,
+        "A\nsplit-brain 2 -A\nA\nwait",
+        &expect![[r#"
         +0 A: SET a 1 → OK
         +0 split-brain 2 -A
         +100 A: WAIT 1 100 → 0
         +100 time
-    "#]]);
+    "#]],
+    );
 }
 
 /// Replicas copy what a primary has after its restart.
@@ -164,26 +168,38 @@ fn a_wait_after_a_split_brain_finds_no_replica() {
 fn a_restart_is_no_way_back_to_lost_writes() {
     let faults = failover().behind(1).reloads(1).unsynced(1).restarts(1);
     let scenario = writers(faults);
-    check(&scenario, "A\nreload 1 -1\nfailover 2\nA", &expect![[r#"
+    check(
+        &scenario,
+        "A\nreload 1 -1\nfailover 2\nA",
+        &expect![[r#"
         +0 A: INCR A → 1
         +0 reload 1 -1
         +0 failover 2
         +0 A: MGET A B → [(nil), (nil)]
-    "#]]);
-    check(&scenario, "A\nrestart 1\nfailover 2\nA", &expect![[r#"
+    "#]],
+    );
+    check(
+        &scenario,
+        "A\nrestart 1\nfailover 2\nA",
+        &expect![[r#"
         +0 A: INCR A → 1
         +0 restart 1
         +0 failover 2
         +0 A: MGET A B → [(nil), (nil)]
-    "#]]);
-    check(&scenario, "A\nrestart 1\nB\nfailover 2 -B\nA", &expect![[r#"
+    "#]],
+    );
+    check(
+        &scenario,
+        "A\nrestart 1\nB\nfailover 2 -B\nA",
+        &expect![[r#"
         +0 A: INCR A → 1
         +0 restart 1
         +0 B: INCR B → 1
         +0 failover 2 -B
         +0 A: MGET A B → [(nil), (nil)]
         +0 B: MGET A B → [(nil), (nil)]
-    "#]]);
+    "#]],
+    );
 }
 
 /// The replica that has the lock is not the one that takes over.
