@@ -37,6 +37,9 @@ pub(crate) struct Shared {
 const HOPS_MAX: usize = 8;
 /// How often a Sentinel looks at the other servers until it finds nothing new.
 const LOOKS_MAX: usize = 4;
+/// How often a server is tried that another thread has, before it counts as busy with a script.
+/// Other threads run in between.
+const LOCK_TRIES: usize = 1_000;
 
 /// The exclusive right to the engine, until it is dropped. Only its holder can run commands.
 pub(crate) struct Held<'a> {
@@ -176,13 +179,17 @@ impl Shared {
         };
         // It does first what it has been told. The lock of a server is not taken while that of
         // another one is held.
-        drop(self.try_lock()?);
+        drop(self.lock_soon()?);
+        let addresses = network.addresses();
         let answers = network.others(*node).into_iter().map(|(address, peer)| {
             let answer = peer.map_or(Answer::Gone, |peer| peer.report());
             (address, answer)
         });
         let survey: Vec<_> = answers.collect();
-        Some(self.try_lock()?.look(&survey))
+        let mut held = self.lock_soon()?;
+        // A server has begun to listen meanwhile, and answered by its former address.
+        let is_stale = network.addresses() != addresses;
+        Some(is_stale || held.look(&survey))
     }
 
     fn try_engine_within(&self, hops: usize) -> Option<Held<'_>> {
@@ -219,6 +226,18 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => Some(self.held(poisoned.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Returns the engine, unless somebody has it for long: a script. A thread that only looks at it
+    /// must not make a Sentinel take the server for busy.
+    fn lock_soon(&self) -> Option<Held<'_>> {
+        (0..LOCK_TRIES).find_map(|_| {
+            let held = self.try_lock();
+            if held.is_none() {
+                std::thread::yield_now();
+            }
+            held
+        })
     }
 
     /// Returns the engine when it is free.
@@ -364,7 +383,7 @@ impl Peer for Shared {
     }
 
     fn report(&self) -> Answer {
-        self.try_lock().map_or(Answer::Busy, |engine| engine.report())
+        self.lock_soon().map_or(Answer::Busy, |engine| engine.report())
     }
 
     fn copy_when_free(
