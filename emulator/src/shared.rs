@@ -228,8 +228,8 @@ impl Shared {
         }
     }
 
-    /// Returns the engine, unless somebody has it for long: a script. A thread that only looks at it
-    /// must not make a Sentinel take the server for busy.
+    /// Returns the engine, unless somebody has it for long: a script. A thread that only looks at
+    /// it must not make a Sentinel take the server for busy.
     fn lock_soon(&self) -> Option<Held<'_>> {
         (0..LOCK_TRIES).find_map(|_| {
             let held = self.try_lock();

@@ -101,7 +101,9 @@ impl Simulation {
             let Some(session) = own.session.as_ref().filter(|_| own.server == former) else { continue };
             let (is_as_new, has_written) = (session.is_as_new(), own.wrote.is_some() || own.wrote_before);
             // They are on their way to a server that nobody finds.
-            own.late.clear();
+            if !std::mem::take(&mut own.late).is_empty() {
+                self.world.recorder.requests_changed(own.actor);
+            }
             // A client that waits for the server learns of the end by that.
             if own.subscription.is_none() && !own.is_blocked() {
                 own.is_broken |= !is_as_new;

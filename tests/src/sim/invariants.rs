@@ -42,7 +42,8 @@ impl Simulation {
     fn judge(&mut self, nth: usize) {
         let judgement = self.judgement(nth);
         for (server, read) in &judgement.reads {
-            self.world.recorder.server_access_beside(*server, read.clone());
+            let node = self.world.primary(*server);
+            self.world.recorder.server_access_beside(node, read.clone());
         }
         self.world.judged[nth] = match &judgement.violation {
             None => Some(judgement),
@@ -77,9 +78,7 @@ impl Simulation {
                     Ok(Err(error)) => Some(error.to_string()),
                     Err(panic) => Some(panic),
                 };
-                let reads = data.into_reads().into_iter();
-                let reads = reads.map(|(server, read)| (self.world.primary(server), read)).collect();
-                Judgement { violation, reads }
+                Judgement { violation, reads: data.into_reads() }
             }
             Err(error) => Judgement { violation: Some(error.to_string()), reads: Vec::new() },
         };
@@ -111,7 +110,8 @@ impl World {
         let Some(last) = self.history().footprints.last() else { return false };
         let moves_time = last.moves_time() || self.last_step().is_some_and(|step| step.server().is_some());
         reads.iter().any(|(server, read)| {
-            let own = last.servers.iter().filter(|(other, _)| other == server);
+            let node = self.primary(*server);
+            let own = last.servers.iter().filter(|&&(other, _)| other == node);
             own.into_iter().any(|(_, did)| did.conflicts_with(read)) || moves_time && read.depends_on_time()
         })
     }
