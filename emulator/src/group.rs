@@ -102,6 +102,7 @@ impl Emulator {
     /// assert!(set.query::<bool>(&mut primary.connection())?, "a second holder");
     ///
     /// clock.advance(Duration::from_secs(8));
+    /// sentinels[0].tick(); // as it does by itself if it listens
     /// assert!(set.query::<bool>(&mut primary.connection()).is_err(), "it is a replica now");
     /// # Ok(()) }
     /// ```
