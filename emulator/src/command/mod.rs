@@ -18,6 +18,7 @@ mod pick;
 mod monitor;
 mod blocking;
 mod multi_pop;
+mod apply;
 
 mod cluster;
 mod connection;

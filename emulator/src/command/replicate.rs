@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use super::argv::borrow;
 use super::run::run;
-use super::{Reply, TABLE};
-use crate::client::{CallContext, Client};
+use super::{Reply, TABLE, apply};
 use crate::engine::{Engine, Snapshot};
 use crate::keyspace::DueKeys;
 use crate::replication::Unit;
@@ -42,17 +40,8 @@ pub(crate) fn take_over(engine: &mut Box<Engine>, snapshot: &Snapshot, units: &[
     });
 }
 
-/// Runs the effects of one unit.
 fn apply(engine: &mut Box<Engine>, unit: &Unit) {
-    let mut client = Box::new(Client::nobody());
-    client.context = CallContext::WithoutWaiting;
-    let due_keys = std::mem::replace(&mut engine.keyspace.due_keys, DueKeys::Alive);
-    for effect in unit.effects() {
-        let argv = borrow(&effect.argv);
-        client.db = effect.db;
-        if let Ok(row) = TABLE.resolve(&argv) {
-            run(&TABLE, engine, &mut client, row, &argv);
-        }
-    }
-    engine.keyspace.due_keys = due_keys;
+    apply::apply(&TABLE, engine, unit, |ctx, argv| {
+        run(ctx.table, ctx.engine, ctx.client, ctx.row, argv);
+    });
 }

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use super::super::argv::borrow;
-use super::super::row::Table;
+use super::super::apply::apply;
 use super::super::{Argv, Ctx, Outcome, is_word};
 use super::words::{MILLIS_MAX, number, unknown};
-use crate::client::{CallContext, Client};
-use crate::engine::{Engine, Loss};
+use crate::engine::Loss;
 use crate::error::Error;
-use crate::replication::{Past, Unit};
+use crate::replication::Past;
 use crate::reply::Reply;
 
 /// `EMULATOR RESTART [LOSING <milliseconds | ALL | NONE>]`
@@ -30,7 +28,10 @@ pub(super) fn restart(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         if let Some(Past { keyspace, libraries, units }) = past {
             engine.keyspace.replace(&keyspace);
             engine.load_libraries(&libraries);
-            units.iter().for_each(|unit| load(table, engine, unit));
+            for unit in units {
+                // It has worked before.
+                apply(table, engine, &unit, |ctx, argv| _ = (ctx.row.run)(ctx, argv));
+            }
         }
     });
     Ok(Reply::OK)
@@ -51,18 +52,4 @@ fn past(ctx: &Ctx<'_>, loss: Loss) -> Result<Option<Past>, Error> {
             "ERR the writes of only the last {known} ms can be undone: LOSE fewer, ALL or NONE"
         ))
     })
-}
-
-/// Does again what one unit of writes has done.
-fn load(table: &'static Table, engine: &mut Box<Engine>, unit: &Unit) {
-    let mut client = Box::new(Client::nobody());
-    client.context = CallContext::WithoutWaiting;
-    for effect in unit.effects() {
-        let argv = borrow(&effect.argv);
-        client.db = effect.db;
-        if let Ok(row) = table.resolve(&argv) {
-            // It has worked before.
-            _ = (row.run)(&mut Ctx { engine, client: &mut client, row, table }, &argv);
-        }
-    }
 }
