@@ -99,20 +99,23 @@ pub(super) fn partition(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
     };
     // If one of them is wrong, none is parted.
-    for (node, other) in addresses.iter().map(parse).collect::<Result<Vec<_>, _>>()? {
-        network.part(own, node);
-        ctx.engine.cut_links_to(&other);
-    }
+    let others = addresses.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    part(ctx, &network, own, others);
     Ok(Reply::OK)
 }
 
 fn part_from_all(ctx: &mut Ctx<'_>) -> Result<(), Error> {
     let (network, own) = place(ctx)?;
-    for (node, other) in network.addresses().into_iter().enumerate().filter(|&(node, _)| node != own) {
+    let others = network.addresses().into_iter().enumerate().filter(|&(node, _)| node != own);
+    part(ctx, &network, own, others);
+    Ok(())
+}
+
+fn part(ctx: &mut Ctx<'_>, network: &Network, own: Node, others: impl IntoIterator<Item = (Node, Address)>) {
+    for (node, other) in others {
         network.part(own, node);
         ctx.engine.cut_links_to(&other);
     }
-    Ok(())
 }
 
 /// `EMULATOR HEAL`: ends all partitions
