@@ -11,6 +11,7 @@ use std::time::Duration;
 use emulator::{Clock, Emulator};
 
 use super::real::{PRIMARIES, RealCluster, SERVERS, wait};
+use crate::conformance::servers;
 use crate::conformance::transcript::{Servers, Transcript};
 use crate::conformance::wire::{Emulated, Peer, Real, Wire, parse};
 
@@ -18,7 +19,7 @@ const NAMES: [char; SERVERS] = ['a', 'b', 'c', 'd', 'e', 'f'];
 
 /// The server of a client.
 fn place(client: &str) -> usize {
-    NAMES.iter().position(|&name| client.starts_with(name)).unwrap_or(0)
+    servers::place(&NAMES, client).unwrap_or(0)
 }
 
 struct EmulatedCluster {
@@ -43,8 +44,7 @@ impl Servers for EmulatedCluster {
     }
 
     fn advance(&mut self, span: Duration) {
-        self.clock.advance(span);
-        self.servers.iter().for_each(Emulator::tick);
+        servers::advance(&self.clock, &self.servers, span);
     }
 
     fn connect(&self, client: &str) -> Named<Emulated> {
@@ -164,10 +164,8 @@ fn hide_node(line: &str) -> String {
 
 impl<P: Peer> Peer for Named<P> {
     fn send(&mut self, bytes: &[u8]) {
-        let mut text = String::from_utf8_lossy(bytes).into_owned();
-        for ((name, port), id) in NAMES.iter().zip(self.ports).zip(&self.ids) {
-            let port = port.to_string();
-            text = text.replace(&format!("$3\r\n{{{name}}}"), &format!("${}\r\n{port}", port.len()));
+        let mut text = servers::with_ports(bytes, &NAMES, &self.ports);
+        for (name, id) in NAMES.iter().zip(&self.ids) {
             text = text.replace(&name.to_string().repeat(id.len()), id);
         }
         self.peer.send(text.as_bytes());

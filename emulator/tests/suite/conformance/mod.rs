@@ -6,6 +6,7 @@
 
 pub mod wire;
 pub mod transcript;
+pub mod servers;
 mod table;
 mod limits;
 mod observed;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use emulator::{Clock, Emulator};
 
+use crate::conformance::servers;
 use crate::conformance::transcript::{Servers, Transcript, wait};
 use crate::conformance::wire::{Emulated, Peer, Real};
 use crate::redis_server::{self, OwnServer};
@@ -20,7 +21,7 @@ const ASKED_MAX: usize = 200;
 
 /// The server of a client.
 fn place(client: &str) -> usize {
-    NAMES.iter().position(|&name| client.starts_with(name)).unwrap_or(0)
+    servers::place(&NAMES, client).unwrap_or(0)
 }
 
 struct Group {
@@ -46,8 +47,7 @@ impl Servers for Group {
     }
 
     fn advance(&mut self, span: Duration) {
-        self.clock.advance(span);
-        self.servers.iter().for_each(Emulator::tick);
+        servers::advance(&self.clock, &self.servers, span);
     }
 
     fn connect(&self, client: &str) -> Named<Emulated> {
@@ -184,12 +184,7 @@ impl<P: Peer> Peer for Named<P> {
         if let Some(settle) = self.settle {
             settle(self.ports);
         }
-        let mut text = String::from_utf8_lossy(bytes).into_owned();
-        for (name, port) in NAMES.iter().zip(self.ports) {
-            let port = port.to_string();
-            text = text.replace(&format!("$3\r\n{{{name}}}"), &format!("${}\r\n{port}", port.len()));
-        }
-        self.peer.send(text.as_bytes());
+        self.peer.send(servers::with_ports(bytes, &NAMES, &self.ports).as_bytes());
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
