@@ -5,7 +5,7 @@
 
 use super::budget::Budget;
 use super::lost_writes::LostWrites;
-use super::row::{Amounts, Description, Effect, Fault, FaultRow, Unit};
+use super::row::{Amounts, Description, Effect, Effects, Fault, FaultRow, Unit};
 use super::target::TargetKind;
 
 pub(super) const FAILOVER: FaultRow = FaultRow {
@@ -19,11 +19,7 @@ pub(super) const FAILOVER: FaultRow = FaultRow {
     budget: Some(Budget("failovers")),
     limit: |faults| faults.failovers,
     amounts: Amounts::LostWrites,
-    effect: Effect::Act(|execution, fault| {
-        let Some(node) = fault.target.server() else { return fault };
-        let LostWrites(amount) = execution.fail_over(node, LostWrites(fault.amount), false);
-        Fault { amount, ..fault }
-    }),
+    effect: Effect::Act(|execution, fault| fail_over(execution, fault, false)),
     describe: |fault, _| took_over(fault, ""),
 };
 
@@ -32,11 +28,7 @@ pub(super) const SPLIT_BRAIN: FaultRow = FaultRow {
     summary: "a replica takes over, and the old primary still serves the connections that are open",
     set_by: &["failovers", "old_primary_writable", "behind"],
     limit: |faults| faults.old_primary_writable.min(faults.failovers),
-    effect: Effect::Act(|execution, fault| {
-        let Some(node) = fault.target.server() else { return fault };
-        let LostWrites(amount) = execution.fail_over(node, LostWrites(fault.amount), true);
-        Fault { amount, ..fault }
-    }),
+    effect: Effect::Act(|execution, fault| fail_over(execution, fault, true)),
     describe: |fault, _| took_over(fault, "; the old primary still serves the connections that are open"),
     ..FAILOVER
 };
@@ -49,14 +41,15 @@ pub(super) const PLANNED_FAILOVER: FaultRow = FaultRow {
     budget: Some(Budget("planned_failovers")),
     limit: |faults| faults.planned_failovers,
     amounts: Amounts::NONE,
-    effect: Effect::Act(|execution, fault| {
-        if let Some(node) = fault.target.server() {
-            execution.fail_over(node, LostWrites::default(), false);
-        }
-        fault
-    }),
     ..FAILOVER
 };
+
+/// Returns the fault as it happened. If nothing is to be lost, nothing is.
+fn fail_over(execution: &mut dyn Effects, fault: Fault, stays: bool) -> Fault {
+    let Some(node) = fault.target.server() else { return fault };
+    let LostWrites(amount) = execution.fail_over(node, LostWrites(fault.amount), stays);
+    Fault { amount, ..fault }
+}
 
 fn took_over(fault: Fault, old_primary: &str) -> Description {
     let without = LostWrites(fault.amount).in_words();

@@ -10,6 +10,7 @@ use super::replication::Follower;
 use super::{Server, Simulation, World};
 use crate::fault::{FaultKind, Faults, LostWrites, Target};
 use crate::live::{Answer, Loss, Request};
+use crate::memo::ServerState;
 use crate::schedule::Step;
 use crate::trace::HappensBefore;
 
@@ -50,8 +51,7 @@ impl Simulation {
         self.demote(server);
         let former = self.world.primary(server);
         if !stays {
-            self.on_server(former, "hang up", Emulator::hang_up);
-            self.close_subscriptions(former);
+            self.hang_up(former);
         }
         let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
         let deed = ("take over", base.digest(), commands);
@@ -72,10 +72,7 @@ impl Simulation {
     pub(crate) fn heal_replication(&mut self) -> bool {
         let was_split =
             (0..self.world.replication.len()).fold(false, |any, server| any | self.demote(server));
-        let waits = |gate: &Gate| {
-            let request = gate.pending.as_ref().and_then(|pending| pending.request.waits_for_replicas());
-            gate.is_blocked() && request.is_some()
-        };
+        let waits = |gate: &Gate| gate.is_blocked() && gate.waits_for_replicas().is_some();
         let waiting = (0..self.world.gates.len()).filter(|&gate| waits(&self.world.gates[gate]));
         let waiting: Vec<usize> = waiting.collect();
         for &gate in &waiting {
@@ -87,8 +84,7 @@ impl Simulation {
 
     fn demote(&mut self, server: usize) -> bool {
         let Some(node) = self.world.replication[server].demote() else { return false };
-        self.on_server(node, "hang up", Emulator::hang_up);
-        self.close_subscriptions(node);
+        self.hang_up(node);
         self.follow_the_primary(node);
         true
     }
@@ -133,9 +129,8 @@ impl Simulation {
     pub(super) fn note_last_write(&mut self, gate: usize) {
         let Gate { server, .. } = self.world.gates[gate];
         let own = &self.world.replication[self.world.home(server)];
-        let step = self.world.history().steps.len();
-        if own.primary == server && own.last_write_of(step).is_some() {
-            let wrote = own.last_write_of(step);
+        let wrote = own.last_write_of(self.world.history().steps.len());
+        if own.primary == server && wrote.is_some() {
             (self.world.gates[gate].wrote, self.world.gates[gate].wrote_before) = (wrote, false);
         }
     }
@@ -177,9 +172,9 @@ impl Simulation {
 
     /// The replicas that may not have what a client has written when its `WAIT` ends.
     pub(crate) fn may_be_unacknowledged(&self, gate: usize) -> Vec<i64> {
-        let Gate { server, wrote, ref pending, .. } = self.world.gates[gate];
+        let Gate { server, wrote, .. } = self.world.gates[gate];
         let own = &self.world.replication[self.world.home(server)];
-        let request = pending.as_ref().and_then(|pending| pending.request.waits_for_replicas());
+        let request = self.world.gates[gate].waits_for_replicas();
         let (Some((wanted, is_limited)), Some(write)) = (request, wrote.filter(|_| own.primary == server))
         else {
             return Vec::new();
@@ -201,7 +196,9 @@ impl Simulation {
     /// What a server has just written goes to its replicas.
     pub(super) fn note_units(&mut self, node: usize) {
         let units = std::mem::take(&mut self.engines[node].units);
-        self.world.log_units(node, &units);
+        if !units.is_empty() {
+            self.world.log_units(node, &units);
+        }
     }
 }
 
@@ -220,6 +217,11 @@ impl World {
     /// The nodes that are primaries, by their servers.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = usize> + Clone {
         self.replication.iter().map(|own| own.primary)
+    }
+
+    /// The states of the nodes that are primaries, if they are known.
+    pub(super) fn states_of_primaries(&self) -> Vec<Option<ServerState>> {
+        self.primaries().map(|node| self.servers[node]).collect()
     }
 
     /// The server whose data a node has.

@@ -144,6 +144,11 @@ impl Gate {
         matches!(self.gate_state, GateState::Blocked(_))
     }
 
+    /// How many replicas the request waits for if it is `WAIT`, and whether for a limited time.
+    pub(super) fn waits_for_replicas(&self) -> Option<(i64, bool)> {
+        self.pending.as_ref()?.request.waits_for_replicas()
+    }
+
     /// A hash of the server, the name and the first key of the request.
     pub(crate) fn brief(&self) -> Option<u64> {
         self.pending.as_ref().map(|pending| pending.brief)

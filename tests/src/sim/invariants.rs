@@ -61,7 +61,7 @@ impl Simulation {
         let before = self.learned().is_some().then(|| BeforeJudgement {
             code: self.config.invariant_codes[nth],
             at: self.world.primaries().map(|node| self.clocks[node].now()).collect(),
-            servers: self.world.primaries().map(|node| self.world.servers[node]).collect(),
+            servers: self.world.states_of_primaries(),
         });
         let known = self
             .learned()

@@ -20,7 +20,7 @@ impl Simulation {
             wanted,
             after,
             at: self.world.now,
-            servers: self.world.primaries().map(|node| world.servers[node]).collect(),
+            servers: world.states_of_primaries(),
         })
     }
 

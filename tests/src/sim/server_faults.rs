@@ -27,8 +27,7 @@ impl Simulation {
     /// Closes the subscribed and blocked connections of a server. If there is an outage, the server
     /// refuses requests from now on.
     pub(crate) fn stop_server(&mut self, server: usize) {
-        self.on_server(server, "hang up", Emulator::hang_up);
-        self.close_subscriptions(server);
+        self.hang_up(server);
         let outage = self.config.faults.outage;
         if !outage.is_zero() {
             let until = self.world.now + outage;
@@ -36,6 +35,12 @@ impl Simulation {
             world.outages.push((server, until));
             world.recorder.server_stopped(server);
         }
+    }
+
+    /// Closes the subscribed and blocked connections of a server.
+    pub(super) fn hang_up(&mut self, server: usize) {
+        self.on_server(server, "hang up", Emulator::hang_up);
+        self.close_subscriptions(server);
     }
 
     /// Runs commands that no client sent.
