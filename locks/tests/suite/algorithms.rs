@@ -147,10 +147,11 @@ fn the_front_page_names_what_breaks() {
                 (FaultClass::Slow, Property::ExclusiveBelief) => true,
                 (FaultClass::Slow, Property::NoLostWakeUp) => is_of("multi_lock"),
                 (FaultClass::Server, _) => !matches!(property, Property::OwnerSafe | Property::Recovers),
-                (FaultClass::Failover, Property::ExclusiveFact | Property::ExclusiveBelief) => true,
-                (FaultClass::Failover, _) => {
-                    !is_of("redlock") && !matches!(property, Property::OwnerSafe | Property::Recovers)
-                }
+                (FaultClass::Failover, _) => match property {
+                    Property::OwnerSafe | Property::Recovers => false,
+                    Property::ExclusiveFact | Property::ExclusiveBelief => true,
+                    _ => !is_of("redlock"),
+                },
                 (FaultClass::Order, Property::Progress) => is_of("redlock_for_use"),
                 _ => false,
             };
