@@ -244,10 +244,9 @@ impl Engine {
     /// Gives this server, which is empty, the role that it had at first. Tells the others of its
     /// network, if it has one, to become empty and do the same.
     pub(crate) fn reset_network(self: &mut Box<Self>) {
-        if let Some((network, node)) = &self.replication.place {
-            let primary = network.reset(*node, &self.clock);
-            self.restore_role(primary);
-        }
+        let place = self.replication.place.as_ref();
+        let primary = place.and_then(|(network, node)| network.reset(*node, &self.clock));
+        self.restore_role(primary);
     }
 
     /// Makes the server empty again, and restores the clock with which it started.
@@ -265,7 +264,8 @@ impl Engine {
         let Replication { place, journal, .. } = std::mem::take(&mut self.replication);
         self.replication = Replication { place, journal, ..Replication::default() };
         self.update_outgoing();
-        self.cluster = self.cluster.as_ref().map(|cluster| Box::new(cluster.at_first()));
+        let is_part = self.replication.place.is_some();
+        self.cluster = self.cluster.take().filter(|_| is_part).map(|cluster| Box::new(cluster.at_first()));
         if let Some((host, port)) = primary {
             self.follow(host.into(), port);
         }

@@ -148,6 +148,17 @@ fn time_passes_on_all_servers() {
     assert_eq!(run(&replica, "TIME"), run(&primary, "TIME"));
 }
 
+/// It knows no other server, so that none tells it what it was.
+#[test]
+fn a_reset_makes_a_server_that_is_alone_a_primary_again() {
+    let emulator = Emulator::new();
+    let mut connection = emulator.connection();
+    assert_eq!(connection.execute(&[b"REPLICAOF", b"127.0.0.1", b"1"]), Reply::OK);
+    assert!(matches!(connection.execute(&[b"SET", b"a", b"1"]), Reply::Error(_)));
+    emulator.reset(Clock::manual());
+    assert_eq!(connection.execute(&[b"SET", b"a", b"1"]), Reply::OK);
+}
+
 #[test]
 fn a_reset_restores_data_roles_and_links() {
     let (_, primary, [replica]) = group();
