@@ -5,11 +5,13 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::{fmt, io};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::ToSocketAddrs;
 
 use crate::background::Background;
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
+use crate::cluster::{HashSlot, SlotMap};
 use crate::command;
 use crate::connection::Connection;
 use crate::direct::DirectConnection;
@@ -18,12 +20,14 @@ use crate::error::Error;
 use crate::footprint::Footprint;
 use crate::log::{Hook, LogHook, LogLine};
 use crate::replication::Unit;
+use crate::reply::Reply;
 use crate::script::ScriptBudget;
 #[cfg(unix)]
 use crate::server::UnixServer;
 use crate::server::{Server, serve_stream};
 use crate::shared::Shared;
 use crate::stream::Stream;
+use crate::topic::Topic;
 
 /// An in-process Redis. Clones are handles to the same server.
 #[derive(Clone)]
@@ -335,6 +339,38 @@ impl Emulator {
         let hook: Arc<Hook> = Arc::new(hook);
         self.shared.engine().on_log = Some(Arc::downgrade(&hook));
         LogHook { _alive: hook }
+    }
+
+    /// Is the server `own` of a cluster until the next [reset](Emulator::reset), for a test that
+    /// keeps the other servers itself.
+    ///
+    /// Where the servers of [`Emulator::cluster`] reach each other, this one reaches none, and has
+    /// no replica. Keys of slots that it no longer has are removed, and clients that wait for them
+    /// are redirected. Server n has the port 6379 + n in redirections. A message that is published
+    /// reaches the own subscribers, and is one of the [effects](Emulator::effects).
+    pub fn serve_slots(&self, own: usize, slot_map: &SlotMap) {
+        self.shared.engine().execution(None, |engine| {
+            engine.serve_slots(own, slot_map);
+            Reply::NOTHING
+        });
+    }
+
+    /// Sends a message to the subscribers of a channel, as if it had been published at another
+    /// server of the cluster.
+    pub fn deliver(&self, channel: &Bytes, message: &Bytes) {
+        self.shared.engine().execution(None, |engine| {
+            engine.publish(Topic::Channel, channel, message);
+            Reply::NOTHING
+        });
+    }
+
+    /// Takes the keys of a slot from a snapshot of another server, which it took `at` a time of its
+    /// clock. They live as long as they would have there.
+    pub fn take_slot(&self, slot: HashSlot, from: &Snapshot, at: Timestamp) {
+        self.shared.engine().execution(None, |engine| {
+            engine.take_slot(slot, from, at);
+            Reply::NOTHING
+        });
     }
 
     /// Keeps the effects of each execution from now on, for [`Emulator::effects`].

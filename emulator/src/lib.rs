@@ -133,6 +133,7 @@ mod inspect;
 mod prepare;
 
 pub use clock::{Clock, DRIFT_PPM, Timestamp};
+pub use cluster::{HashSlot, SLOTS, SlotMap, key_slot};
 pub use connection::Connection;
 pub use direct::{BlockedCommand, DirectConnection};
 pub use emulator::Emulator;

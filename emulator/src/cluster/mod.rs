@@ -7,10 +7,12 @@
 
 mod slot;
 mod claim;
+mod slot_map;
 mod view;
 
 pub use claim::Claim;
 pub use slot::{HashSlot, SLOTS, key_slot};
+pub use slot_map::SlotMap;
 pub use view::{Change, Cluster, NODES_MAX};
 
 /// The index of a server among those of one process that reach each other.

@@ -1,12 +1,15 @@
 //! Hash slots: the part of a cluster to which a key belongs.
 
+use std::ops::RangeInclusive;
+
 /// A part of the keys of a cluster, from 0 to 16383.
 pub type HashSlot = u16;
 
 /// The number of hash slots.
 pub const SLOTS: HashSlot = 16_384;
 
-/// The hash slot of a key. If the key has a tag, as in `{user}:cart`, only the tag counts.
+/// The hash slot of a key, by which Redis Cluster finds its server. If the key has a tag, as in
+/// `{user}:cart`, only the tag counts.
 pub fn key_slot(key: &[u8]) -> HashSlot {
     crc16(tag(key).unwrap_or(key)) % SLOTS
 }
@@ -40,6 +43,20 @@ static CRC16: [u16; 256] = {
     table
 };
 
+/// All slots in ranges of the same length, as `redis-cli --cluster create` divides them.
+pub(super) fn even_ranges(count: usize) -> Vec<RangeInclusive<HashSlot>> {
+    let length = f64::from(SLOTS) / count as f64;
+    let mut first = 0;
+    let range = |nth: usize| {
+        let is_last = nth + 1 == count;
+        let last = if is_last { SLOTS - 1 } else { (length * (nth + 1) as f64 - 1.0).round() as HashSlot };
+        let range = first..=last;
+        first = last + 1;
+        range
+    };
+    (0..count).map(range).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +75,12 @@ mod tests {
         for (key, slot) in slots {
             assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
         }
+    }
+
+    #[test]
+    fn slots_are_divided_as_redis_cli_divides_them() {
+        assert_eq!(even_ranges(3), [0..=5460, 5461..=10922, 10923..=16383]);
+        assert_eq!(even_ranges(1), [0..=16383]);
+        assert_eq!(even_ranges(5).last(), Some(&(13107..=16383)));
     }
 }

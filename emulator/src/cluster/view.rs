@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 
 use super::Node;
 use super::claim::Claim;
-use super::slot::{HashSlot, SLOTS};
+use super::slot::{HashSlot, SLOTS, even_ranges};
+use super::slot_map::SlotMap;
 use crate::clock::Timestamp;
 use crate::script::sha1_hex;
 
@@ -84,6 +85,20 @@ impl Cluster {
         };
         for (node, slots) in even_ranges(primaries).into_iter().enumerate() {
             slots.for_each(|slot| cluster.assign(slot, Some(node)));
+        }
+        cluster
+    }
+
+    /// The view of a server that knows its cluster by a map of the slots.
+    pub(crate) fn of_slot_map(own: Node, slot_map: &SlotMap) -> Cluster {
+        let mut cluster = Cluster::new(own, slot_map.count(), 0);
+        slot_map.moved().for_each(|(slot, owner)| cluster.assign(slot, Some(owner)));
+        for (slot, target) in slot_map.moving() {
+            match slot_map.owner(slot) {
+                owner if owner == own => _ = cluster.migrating.insert(slot, target),
+                owner if target == own => _ = cluster.importing.insert(slot, owner),
+                _ => {}
+            }
         }
         cluster
     }
@@ -313,30 +328,9 @@ impl Cluster {
     }
 }
 
-/// All slots in ranges of the same length, as `redis-cli --cluster create` divides them.
-fn even_ranges(count: usize) -> Vec<RangeInclusive<HashSlot>> {
-    let length = f64::from(SLOTS) / count as f64;
-    let mut first = 0;
-    let range = |nth: usize| {
-        let is_last = nth + 1 == count;
-        let last = if is_last { SLOTS - 1 } else { (length * (nth + 1) as f64 - 1.0).round() as HashSlot };
-        let range = first..=last;
-        first = last + 1;
-        range
-    };
-    (0..count).map(range).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_divided_as_redis_cli_divides_them() {
-        assert_eq!(even_ranges(3), [0..=5460, 5461..=10922, 10923..=16383]);
-        assert_eq!(even_ranges(1), [0..=16383]);
-        assert_eq!(even_ranges(5).last(), Some(&(13107..=16383)));
-    }
 
     #[test]
     fn the_higher_epoch_wins_and_who_has_lost_all_slots_follows() {

@@ -73,6 +73,10 @@ fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     }
     let [channel, message] = [argv[1], argv[2]].map(Bytes::copy_from_slice);
     if ctx.engine.cluster.is_some() {
+        if ctx.engine.cluster_place().is_none() {
+            // Whoever knows the other servers takes it there.
+            ctx.replicate_as_is(argv);
+        }
         return Ok(Reply::count(ctx.engine.publish_to_cluster(topic, &channel, &message)));
     }
     ctx.replicate_as_is(argv);

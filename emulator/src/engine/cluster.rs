@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Snapshot;
 use super::state::{Engine, Until};
 use crate::client::Slot;
 use crate::clock::Timestamp;
-use crate::cluster::{Change, Claim, Cluster, HashSlot, Node, SLOTS, key_slot};
+use crate::cluster::{Change, Claim, Cluster, HashSlot, Node, SLOTS, SlotMap, key_slot};
 use crate::config::Id;
 use crate::error::{self, Error};
 use crate::footprint::Access;
 use crate::keyspace::{Class, Content, Text};
-use crate::replication::{Address, Network, Order, Upstream, is_same};
+use crate::replication::{Address, Network, Order, Upstream, default_address, is_same};
 use crate::reply::Reply;
 use crate::topic::Topic;
 
@@ -51,7 +52,10 @@ impl Engine {
 
     /// The address of a server of the cluster.
     pub(crate) fn address_of(&self, node: Node) -> Address {
-        self.cluster_place().map(|(_, network)| network.address(node)).unwrap_or_default()
+        match self.cluster_place() {
+            Some((_, network)) => network.address(node),
+            None => default_address(node),
+        }
     }
 
     /// The pairs of servers of which the first misses the second: it has not reached the other for
@@ -196,6 +200,32 @@ impl Engine {
             self.keyspace.db(0).notify(Class::Generic, "del", &key);
             self.name_effect(0, || vec!["DEL".into(), key]);
         }
+    }
+
+    /// Is a server of a cluster from now on, without a way to the others. Removes the keys of slots
+    /// that it no longer has.
+    pub(crate) fn serve_slots(self: &mut Box<Self>, own: Node, slot_map: &SlotMap) {
+        let before = self.cluster.take();
+        let mut cluster = Cluster::of_slot_map(own, slot_map);
+        let had = |slot: &HashSlot| before.as_ref().is_some_and(|before| before.owner(*slot) == Some(own));
+        let has = |slot: &HashSlot| cluster.owner(*slot) == Some(own);
+        let lost: Vec<HashSlot> = (0..SLOTS).filter(|slot| had(slot) && !has(slot)).collect();
+        cluster.moved.clone_from(&lost);
+        self.cluster = Some(Box::new(cluster));
+        self.concern_all();
+        self.remove_keys_in(&lost);
+    }
+
+    /// Takes the keys of a slot from what another server held `at` a time of its clock. They live
+    /// as long as they would have there.
+    pub(crate) fn take_slot(&mut self, slot: HashSlot, from: &Snapshot, at: Timestamp) {
+        let mut theirs = from.keyspace.clone();
+        theirs.begin(at);
+        let keys: Vec<Bytes> = theirs.peek_keys(0, at).map(Text::to_bytes).collect();
+        let by_ms = self.keyspace.now().millis() - at.millis();
+        let copy = |key: Bytes| Some((key.clone(), theirs.db(0).copy(&key)?.later(by_ms)));
+        let contents = keys.into_iter().filter(|key| key_slot(key) == slot).filter_map(copy);
+        self.import(slot, None, contents.collect());
     }
 
     /// Takes keys of a slot from another server of the process.

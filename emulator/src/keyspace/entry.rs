@@ -52,6 +52,15 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub struct Content(pub(super) Entry);
 
+impl Content {
+    /// The same with a deadline so many milliseconds later, if it has one.
+    pub fn later(self, by_ms: i64) -> Content {
+        let Content(mut entry) = self;
+        entry.until = entry.deadline().map_or(NEVER, |deadline| deadline.saturating_add(by_ms));
+        Content(entry)
+    }
+}
+
 /// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key
 /// at once.
 pub(super) const NEVER: i64 = i64::MIN;

@@ -16,7 +16,7 @@ mod network;
 mod role;
 
 pub use crate::cluster::Node;
-pub use address::{Address, is_same};
+pub use address::{Address, default_address, is_same};
 pub use copy::Copy;
 pub use effect::{Effect, Unit};
 pub use journal::{Journal, Past};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use super::address::{Address, is_same};
+use super::address::{Address, default_address, is_same};
 use super::copy::Copy;
 use super::report::Answer;
 use crate::clock::{Clock, Timestamp};
@@ -17,9 +17,6 @@ use crate::cluster::{Claim, HashSlot, Node};
 use crate::keyspace::Content;
 use crate::topic::Topic;
 
-/// The host of servers that do not listen, and the first of their ports.
-const HOST: &str = "127.0.0.1";
-const FIRST_PORT: u16 = 6379;
 /// From this many orders on that a server has not taken, it gets no more messages: nobody looks at
 /// it, so nobody listens there.
 const WAITING_ORDERS_MAX: usize = 65_536;
@@ -127,7 +124,7 @@ impl Network {
     ) -> Node {
         let mut state = self.state();
         let node = state.members.len();
-        let address = (HOST.to_owned(), FIRST_PORT + node as u16);
+        let address = default_address(node);
         let (orders, claim) = (Vec::new(), None);
         state.members.push(Member { address, first_primary, clock, peer, wake_up, orders, claim });
         node
