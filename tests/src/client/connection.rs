@@ -110,6 +110,18 @@ impl GatedConnection {
     }
 }
 
+/// The replies to the commands of a transaction.
+///
+/// # Errors
+/// The server has run none of them.
+pub(super) fn replies_of_transaction(reply: Value) -> RedisResult<Vec<Value>> {
+    let replies: Vec<Value> = redis::from_redis_value(reply)?;
+    match &replies[..] {
+        [Value::ServerError(error)] => Err(error.clone().into()),
+        _ => Ok(replies),
+    }
+}
+
 /// A client that waits at a gate. If this is dropped, it no longer does.
 struct Visit<'a> {
     link: &'a GatedConnection,
@@ -165,7 +177,7 @@ impl ConnectionLike for GatedConnection {
             if pipeline.is_transaction() {
                 let pipeline = Arc::new(pipeline.clone());
                 let reply = self.step(RequestKind::Transaction { pipeline, offset, count }.into()).await??;
-                return redis::from_redis_value(reply).map_err(Into::into);
+                return replies_of_transaction(reply);
             }
             let mut replies = Vec::with_capacity(pipeline.len());
             let mut lost = None;

@@ -3,6 +3,7 @@
 
 mod connection;
 mod subscription;
+mod cluster;
 mod hold;
 mod multiplexed;
 mod operation;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use locks::{Env, Source};
 
+pub use cluster::ClusterConnection;
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 pub use operation::Operation;

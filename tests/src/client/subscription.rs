@@ -16,10 +16,16 @@ use crate::live::{Loss, Request};
 /// their way.
 impl Subscribe for GatedConnection {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        self.clone().listen(channel)
+    }
+}
+
+impl GatedConnection {
+    /// Subscribes on this connection.
+    pub(super) fn listen(mut self, channel: &str) -> RedisFuture<'_, Subscription> {
         Box::pin(async move {
-            let mut link = self.clone();
-            link.step(Request::subscribe(channel)).await??.extract_error()?;
-            Ok(Subscription::new(Listening { link: Some(link), channel: channel.to_owned() }))
+            self.step(Request::subscribe(channel)).await??.extract_error()?;
+            Ok(Subscription::new(Listening { link: Some(self), channel: channel.to_owned() }))
         })
     }
 }

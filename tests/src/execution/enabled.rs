@@ -229,7 +229,9 @@ impl Execution<'_> {
                 let gate = self.gate(actor, connection, Gate::waits);
                 gate.map_or(Vec::new(), |gate| self.sim.may_be_unacknowledged(gate))
             }
-            (Amounts::LostWrites | Amounts::Unacknowledged, _) => Vec::new(),
+            (Amounts::SlotsElsewhere, Target::Server(node)) => self.sim.slots_elsewhere(node),
+            (Amounts::SlotsOnTheirWay, Target::Server(node)) => self.sim.world.slots_on_their_way(node),
+            (_, _) => Vec::new(),
         }
     }
 }
@@ -244,8 +246,8 @@ fn has_starts(faults: &Faults) -> bool {
     // It can read its clock before: that matters only if time can move or a clock can jump.
     let reads_clock = faults.stalls > 0 || !faults.jump.is_zero();
     // An operation must have begun before it can be cancelled, and a connection before its server
-    // is the old primary.
-    reads_clock || faults.cancels > 0 || faults.old_primary_writable > 0
+    // is the old primary. A slot moves only when a request has named it.
+    reads_clock || faults.cancels > 0 || faults.old_primary_writable > 0 || faults.moves > 0
 }
 
 /// Whether a fault of this kind can still strike.

@@ -19,7 +19,7 @@ impl Execution<'_> {
     /// clients judge the end and probe.
     pub(super) fn heal(&mut self) {
         self.resume_all();
-        if self.sim.heal_replication() {
+        if self.sim.heal_replication() | self.sim.end_moves() {
             self.quiesce();
         }
         loop {

@@ -161,12 +161,13 @@ impl Timers {
 
     /// The settings of all executions of a scenario whose clients have these codes.
     pub(super) fn config(&self, scenario: &Scenario, codes: Vec<CodeId>) -> SimulationConfig {
-        let Scenario { lease, faults, response_timeout, servers, replicas, .. } = *scenario;
+        let Scenario { lease, faults, response_timeout, servers, replicas, is_cluster, .. } = *scenario;
         let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
         SimulationConfig {
             terms: Terms { lease, leases, servers, response_timeout },
             faults,
             replicas,
+            is_cluster,
             services: scenario.services.clone(),
             final_codes: self.final_codes(scenario),
             probe_code: self.probe_code(scenario),

@@ -74,6 +74,7 @@ impl Execution<'_> {
         self.sim.world.is_running = true;
         self.sim.begin_logs();
         self.sim.begin_replication();
+        self.sim.begin_cluster();
         self.sim.begin_judging();
         if self.sim.recording == Recording::Full {
             self.sim.world.recorder.servers_named(&self.scenario.server_names);
@@ -422,6 +423,14 @@ impl Effects for Execution<'_> {
 
     fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites {
         self.sim.fail_over(replica, lost, stays)
+    }
+
+    fn begin_move(&mut self, slot: u16, to: usize) {
+        self.sim.begin_move(slot, to);
+    }
+
+    fn end_move(&mut self, slot: u16) {
+        self.sim.end_move(slot);
     }
 
     fn begin_log(&mut self, server: usize) {

@@ -151,6 +151,15 @@ budgets! {
     /// How often a replica may take over when it has everything, as after `FAILOVER`. It knows no
     /// scripts. The effect on clients is that of [`Faults::failovers`].
     planned_failovers(planned_failovers: u32 as Count, SAMPLED);
+    /// How many slots of a [cluster](crate::Scenario::cluster) may move to another server while
+    /// clients work. A move begins in one step and ends in another. In between, the old server asks
+    /// clients to look for keys which it has not at the new one (`ASK`). If it has some keys of a
+    /// request and not all, clients have to try again (`TRYAGAIN`).
+    ///
+    /// The slots are those of keys that there are at the start, or that a request has named. All
+    /// keys of a slot move when its move ends, where Redis moves one by one. A move may have no end
+    /// until the actors have ended.
+    moves(moves: u32 as Count, SAMPLED);
 }
 
 impl Faults {

@@ -55,6 +55,10 @@ pub enum FaultKind {
     PlannedFailover,
     /// `unacknowledged::UNACKNOWLEDGED`
     Unacknowledged,
+    /// `moves::BEGIN_MOVE`
+    BeginMove,
+    /// `moves::END_MOVE`
+    EndMove,
 }
 
 impl FaultKind {
@@ -86,6 +90,8 @@ impl FaultKind {
         FaultKind::SplitBrain,
         FaultKind::PlannedFailover,
         FaultKind::Unacknowledged,
+        FaultKind::BeginMove,
+        FaultKind::EndMove,
     ];
 }
 

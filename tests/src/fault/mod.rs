@@ -18,8 +18,11 @@ mod reload;
 mod flush;
 mod failover;
 mod unacknowledged;
+mod moves;
 
 use std::fmt;
+
+use emulator::SLOTS;
 
 pub use budget::{Budget, Faults};
 #[cfg(feature = "proptest")]
@@ -45,7 +48,7 @@ impl Fault {
     pub(crate) fn renamed(self, name: impl Fn(Actor) -> Actor) -> Fault {
         let amount = match self.kind.row().unit {
             Unit::LostWrites => LostWrites(self.amount).renamed(&name).0,
-            Unit::None | Unit::Millis | Unit::Ppm | Unit::Writes | Unit::Servers => self.amount,
+            Unit::None | Unit::Millis | Unit::Ppm | Unit::Writes | Unit::Servers | Unit::Slot => self.amount,
         };
         Fault { target: self.target.renamed(name), amount, ..self }
     }
@@ -121,6 +124,8 @@ impl FaultKind {
             FaultKind::SplitBrain => &failover::SPLIT_BRAIN,
             FaultKind::PlannedFailover => &failover::PLANNED_FAILOVER,
             FaultKind::Unacknowledged => &unacknowledged::UNACKNOWLEDGED,
+            FaultKind::BeginMove => &moves::BEGIN_MOVE,
+            FaultKind::EndMove => &moves::END_MOVE,
         }
     }
 
@@ -146,6 +151,7 @@ impl FaultKind {
             Unit::Writes => 1,
             Unit::LostWrites => LostWrites::default().with(Actor(0)).0,
             Unit::Servers => 0b10,
+            Unit::Slot => 1234,
         };
         (Fault { target, kind: self, amount }.to_string(), row.summary, row.set_by)
     }
@@ -160,6 +166,7 @@ impl fmt::Display for Fault {
             Unit::Writes if self.amount != 0 => write!(f, " -{}", self.amount),
             Unit::LostWrites if self.amount != 0 => write!(f, " {}", LostWrites(self.amount)),
             Unit::Servers => write!(f, " {}", Unit::servers(self.amount)),
+            Unit::Slot => write!(f, " {}", self.amount),
             Unit::None | Unit::Writes | Unit::LostWrites => Ok(()),
         }
     }
@@ -177,6 +184,7 @@ impl Unit {
                 word.map_or(Some(0), |word| word.strip_prefix('-')?.parse::<u32>().ok().map(i64::from))
             }
             Unit::LostWrites => word.map_or(Some(0), |word| LostWrites::parse(word).map(|lost| lost.0)),
+            Unit::Slot => word?.parse::<i64>().ok().filter(|slot| (0..i64::from(SLOTS)).contains(slot)),
             Unit::Servers => word?.split(',').try_fold(0, |all, word| {
                 let server = word.parse::<u32>().ok()?.checked_sub(1)?;
                 Some(all | 1_i64.checked_shl(server).filter(|&bit| bit > 0)?)

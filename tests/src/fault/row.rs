@@ -13,8 +13,8 @@ pub struct Fault {
     pub target: Target,
     /// The kind of the fault.
     pub kind: FaultKind,
-    /// By how much a clock is wrong, how many writes are lost, or which servers are meant, a bit
-    /// each. Zero for a fault without a number.
+    /// By how much a clock is wrong, how many writes are lost, which servers are meant, a bit each,
+    /// or which slot. Zero for a fault without a number.
     pub amount: i64,
 }
 
@@ -62,6 +62,10 @@ pub(crate) enum Amounts {
     LostWrites,
     /// Which replicas may not have the writes of the target.
     Unacknowledged,
+    /// The slots in use that the target has not.
+    SlotsElsewhere,
+    /// The slots that move to the target.
+    SlotsOnTheirWay,
 }
 
 impl Amounts {
@@ -84,6 +88,8 @@ pub(crate) enum Unit {
     LostWrites,
     /// `2,3`
     Servers,
+    /// `1234`
+    Slot,
 }
 
 impl Unit {
@@ -163,6 +169,10 @@ pub(crate) trait Effects {
     /// still serves the connections that are open. Returns what is lost: also what others wrote
     /// after it and because of it.
     fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites;
+    /// Lets a slot of a cluster begin to move to this server.
+    fn begin_move(&mut self, slot: u16, to: usize);
+    /// Ends the move of a slot: its keys move, too.
+    fn end_move(&mut self, slot: u16);
     /// Begins the log of a server. `lose_writes` cannot lose what the server holds now, and its
     /// replicas have all of that.
     fn begin_log(&mut self, server: usize);

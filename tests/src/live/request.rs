@@ -19,6 +19,8 @@ use crate::trace::{HoldId, Script};
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) kind: RequestKind,
+    /// It follows an `ASK`: `ASKING` comes right before it.
+    pub(crate) is_asking: bool,
     /// A hash of all words, and of what the reply is to have.
     pub(crate) hash: u64,
 }
@@ -73,11 +75,16 @@ impl From<&Cmd> for Request {
 impl From<RequestKind> for Request {
     fn from(kind: RequestKind) -> Request {
         let hash = kind.hash();
-        Request { kind, hash }
+        Request { kind, is_asking: false, hash }
     }
 }
 
 impl Request {
+    /// The same after an `ASK`.
+    pub(crate) fn asking(&self) -> Request {
+        Request { kind: self.kind.clone(), is_asking: true, hash: fingerprint((self.hash, "ASKING")) }
+    }
+
     /// Subscribes to a channel.
     pub(crate) fn subscribe(channel: &str) -> Request {
         let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
@@ -102,12 +109,8 @@ impl Request {
 
     /// The request as one would type it; and its name with its first key.
     pub(crate) fn text(&self) -> (String, String) {
-        if let RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } = &self.kind {
-            return (format_command(cmd), brief_command(cmd));
-        }
-        let commands: Vec<_> = self.commands().map(format_command).collect();
-        let key = self.commands().find_map(first_key);
-        (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+        let (text, brief) = self.kind.text();
+        (if self.is_asking { format!("ASKING; {text}") } else { text }, brief)
     }
 
     /// The reply on one line. Of the reply to `HELLO` only the protocol: the rest tells which
@@ -213,6 +216,15 @@ impl Request {
 }
 
 impl RequestKind {
+    fn text(&self) -> (String, String) {
+        if let RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } = self {
+            return (format_command(cmd), brief_command(cmd));
+        }
+        let commands: Vec<_> = self.commands().map(format_command).collect();
+        let key = self.commands().find_map(first_key);
+        (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
     fn commands(&self) -> impl Iterator<Item = &Cmd> {
         let (command, pipeline) = match self {
             RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => (Some(&**cmd), None),

@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{BlockedCommand, Emulator, Footprint, Snapshot, Timestamp, Unit};
+use emulator::{BlockedCommand, Emulator, Footprint, SlotMap, Snapshot, Timestamp, Unit};
 use foldhash::quality::FixedState;
 use indexmap::IndexSet;
 use redis::{RedisResult, Value};
@@ -133,6 +133,8 @@ pub(crate) struct BeforeProbes {
     pub(crate) after: Option<Duration>,
     pub(crate) at: Duration,
     pub(crate) servers: Vec<Option<ServerState>>,
+    /// Which of them have which slots, if they are a cluster.
+    pub(crate) slot_map: Option<Arc<SlotMap>>,
 }
 
 /// Everything on which the judgement of an invariant depends.
@@ -349,6 +351,7 @@ mod tests {
             after: None,
             at: Duration::ZERO,
             servers: Vec::new(),
+            slot_map: None,
         };
         let (actor, resource) = (Actor(0), "r");
         let write = EventKind::Accepted { actor, resource, token: 1, nth: 1 };

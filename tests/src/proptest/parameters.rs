@@ -181,6 +181,7 @@ mod tests {
             behind: 4,
             old_primary_writable: 20,
             planned_failovers: 21,
+            moves: 22,
             left_out: FaultKinds::default(),
         };
         let parameters = Parameters { clients: 3, permits: 2, lease: Duration::from_millis(1_500), faults };
@@ -190,7 +191,7 @@ mod tests {
             text,
             "clients 3, permits 2, lease 1500ms, crashes 1, respawns 18, stalls 2, lost 3, drops 4, cancels 5, delays 6, \
              skew 7ms, drift 8ppm, server-skew 9ms, server-drift 10ppm, jump 11ms, server-jump 12ms, restarts 13, reloads 14, unsynced 15, \
-             flushes 16, outage 17ms, failovers 19, behind 4, old-primary-writable 20, planned-failovers 21"
+             flushes 16, outage 17ms, failovers 19, behind 4, old-primary-writable 20, planned-failovers 21, moves 22"
         );
         assert_eq!(Parameters::default().to_string(), "clients 2, permits 1, lease 10000ms");
         assert_eq!("".parse(), Ok(Parameters::default()));

@@ -136,7 +136,12 @@ pub(crate) fn brief(name: &str, key: Option<Vec<u8>>) -> String {
 }
 
 pub(crate) fn first_key(cmd: &Cmd) -> Option<Vec<u8>> {
-    keys(cmd, |_| true).into_iter().next()
+    keys_of(cmd).into_iter().next()
+}
+
+/// The keys that a command names.
+pub(crate) fn keys_of(cmd: &Cmd) -> Vec<Vec<u8>> {
+    keys(cmd, |_| true)
 }
 
 /// The keys that a command names and may write.

@@ -8,6 +8,6 @@ pub(crate) mod timeline;
 
 pub(crate) use format::{
     Format, SHOWN_VALUE_BYTES_MAX, brief, brief_command, bytes_of, first_key, format_command, format_error,
-    format_words, is_printable, on_one_line, quoted, script_name, without_numbers, written_keys,
+    format_words, is_printable, keys_of, on_one_line, quoted, script_name, without_numbers, written_keys,
 };
 pub use format::{format_url, printable};

@@ -77,6 +77,7 @@ pub struct Scenario {
     pub(crate) servers: usize,
     pub(crate) server_names: Vec<&'static str>,
     pub(crate) replicas: usize,
+    pub(crate) is_cluster: bool,
     pub(crate) lease: Duration,
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
@@ -105,6 +106,7 @@ impl Scenario {
             servers: 1,
             server_names: Vec::new(),
             replicas: 0,
+            is_cluster: false,
             lease: Duration::from_secs(10),
             response_timeout: None,
             faults: Faults::none(),
@@ -375,6 +377,7 @@ impl Scenario {
             (self.before.is_some(), "code before"),
             (self.may_be_fewer, "or fewer"),
             (!self.services.is_empty(), "services"),
+            (self.is_cluster, "a cluster"),
         ];
         let options = options.into_iter().filter_map(|(is_set, option)| is_set.then_some(option));
         let timeout = response_timeout.map(|timeout| format!("replies within {timeout:?}"));

@@ -21,7 +21,7 @@ impl Scenario {
             (1..=SERVERS_MAX).contains(&servers),
             "a scenario has from 1 to {SERVERS_MAX} servers, not {servers}"
         );
-        Scenario { servers, server_names: Vec::new(), ..self }
+        Scenario { servers, server_names: Vec::new(), is_cluster: false, ..self }
     }
 
     /// A server for each of these names, such as `["locks", "storage"]`. Timelines and pages name
@@ -34,6 +34,26 @@ impl Scenario {
         let server_names: Vec<_> = names.into_iter().map(|name| interned(&name.into())).collect();
         let scenario = self.servers(server_names.len());
         Scenario { server_names, ..scenario }
+    }
+
+    /// Makes this many servers a cluster. At first, all slots are divided evenly among them.
+    ///
+    /// Clients reach the servers by [`Client::cluster_connection`], which finds the server of a key
+    /// and follows redirections. [`Client::connection_to`] leads to one of them. Slots may move
+    /// ([`Faults::moves`](crate::Faults::moves)), and if the servers have
+    /// [`replicas`](Scenario::replicas), those may take over.
+    ///
+    /// A failover moves no slot and changes no address: redirections name the server, and its
+    /// primary answers. `CLUSTER` subcommands know the primaries alone.
+    ///
+    /// # Panics
+    /// There is no server, or there are more than 100.
+    ///
+    /// [`Client::cluster_connection`]: crate::Client::cluster_connection
+    /// [`Client::connection_to`]: crate::Client::connection_to
+    #[track_caller]
+    pub fn cluster(self, servers: usize) -> Scenario {
+        Scenario { is_cluster: true, ..self.servers(servers) }
     }
 
     /// Gives each server this many replicas; none by default. Their numbers follow those of all

@@ -39,6 +39,8 @@ pub(crate) struct SimulationConfig {
     pub(crate) faults: Faults,
     /// How many replicas each server has.
     pub(crate) replicas: usize,
+    /// The servers are a cluster.
+    pub(crate) is_cluster: bool,
     /// The numbers of the actors that are services.
     pub(crate) services: BTreeSet<usize>,
     /// The code of each actor, of each client that judges the end, and of the probes.
@@ -56,9 +58,15 @@ pub(crate) struct SimulationConfig {
 }
 
 impl SimulationConfig {
-    /// An emulator has been reset. If it has replicas, its effects are needed.
+    /// Whether the effects of what servers do are needed: their replicas get them, and so do the
+    /// other servers of a cluster if they are messages.
+    pub(super) fn needs_effects(&self) -> bool {
+        self.replicas > 0 || self.is_cluster
+    }
+
+    /// An emulator has been reset.
     pub(super) fn keep_effects(&self, emulator: &Emulator) {
-        if self.replicas > 0 {
+        if self.needs_effects() {
             emulator.keep_effects();
         }
     }

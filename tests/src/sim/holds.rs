@@ -99,7 +99,7 @@ impl Simulation {
     fn is_seen_kept(&self, grant: &Grant) -> bool {
         const AN_INSTANT: Duration = Duration::from_millis(1);
         let Some(record) = grant.record.as_ref().filter(|_| self.is_for_texts()) else { return false };
-        let left = self.read(self.world.primary(0), |data| data.ttl(record.key())).flatten();
+        let left = self.ttl(record);
         self.has(record) && left.is_none_or(|left| left > AN_INSTANT)
     }
 
@@ -124,18 +124,22 @@ impl Simulation {
             return true;
         }
         let left = until.saturating_sub(self.world.now);
-        self.read(self.world.primary(0), |data| data.ttl(record.key()))
-            .flatten()
-            .is_none_or(|ttl| ttl >= left)
+        self.ttl(record).is_none_or(|ttl| ttl >= left)
+    }
+
+    /// How long the key of a record still lives, if it does not live for ever.
+    fn ttl(&self, record: &Record) -> Option<Duration> {
+        let mut keepers = self.world.keepers(record.key());
+        keepers.find_map(|node| self.read(node, |data| data.ttl(record.key())).flatten())
     }
 
     /// Whether the servers still have this grant: most of them for a majority record, or else the
-    /// first server.
+    /// one that keeps its key.
     fn has(&self, record: &Record) -> bool {
         let all = self.world.primaries();
         match record.is_of_majority() {
             true => 2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.count(),
-            false => self.holds(self.world.primary(0), record),
+            false => self.world.keepers(record.key()).any(|node| self.holds(node, record)),
         }
     }
 
@@ -219,7 +223,10 @@ impl Simulation {
 impl World {
     /// The servers were checked for these grants.
     fn note_checked(&mut self, records: impl IntoIterator<Item = Record>) {
-        self.recorder.grants_checked(self.primary(0), records);
+        for record in records {
+            let keepers: Vec<usize> = self.keepers(record.key()).collect();
+            keepers.into_iter().for_each(|node| self.recorder.grant_checked(node, record.clone()));
+        }
     }
 
     /// The client leaves the section, if it is still inside.

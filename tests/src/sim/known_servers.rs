@@ -16,13 +16,14 @@ use super::{Lack, Server, Simulation};
 use crate::actor::Actor;
 use crate::fingerprint::fingerprint;
 use crate::live::{Request, RequestKind};
-use crate::memo::{Reply, Subscriber, Touches, Transition};
+use crate::memo::{Reply, ServerState, Subscriber, Touches, Transition};
 
 impl Simulation {
     /// Another execution left behind what the emulators hold.
     pub(super) fn forget_emulators(&mut self) {
         for engine in &mut self.engines {
             engine.loaded = None;
+            engine.shown = None;
             engine.listeners.clear();
             engine.waiters.clear();
             engine.served.clear();
@@ -52,8 +53,11 @@ impl Simulation {
     /// Lets a server do something, as far as that is known. `None` if it has to run: its emulator
     /// then has its state, and [`Simulation::learn_deed`] is to follow.
     pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Reply> {
-        let state = self.world.servers[server]?;
-        let deed = (state, self.clocks[server].now(), self.with_effects(deed));
+        let Some(state) = self.world.servers[server] else {
+            self.show_slot_map(server);
+            return None;
+        };
+        let deed = (state, self.clocks[server].now(), self.in_context(server, deed));
         let known = self.clients.learned()?.known();
         let engine = &mut self.engines[server];
         if let Some(transition) = known.servers.transition(&deed) {
@@ -69,6 +73,7 @@ impl Simulation {
             if engine.loaded.is_none() || !subscribers.is_empty() {
                 emulator.reset(self.clocks[server].clone());
                 self.config.keep_effects(emulator);
+                engine.shown = None;
             }
             // They subscribe to an empty server. Otherwise they would run what is due there.
             for (actor, nth, channel) in subscribers {
@@ -79,17 +84,35 @@ impl Simulation {
             emulator.restore(known.servers.snapshot(state));
             engine.loaded = Some(state);
         }
+        drop(known);
+        self.show_slot_map(server);
+        self.block_waiters(server, state);
+        None
+    }
+
+    /// Lets the commands wait on a server that wait there in this state.
+    fn block_waiters(&mut self, server: usize, state: ServerState) {
+        let (Server::Emulator(emulator), Some(learned)) = (&self.servers[server], self.clients.learned())
+        else {
+            return;
+        };
+        let known = learned.known();
+        let engine = &mut self.engines[server];
         for waiter in known.servers.waiters(state) {
             let connection = emulator.connection();
             connection.block(&waiter.command);
             engine.waiters.push(((waiter.actor, waiter.nth), connection));
         }
-        None
     }
 
     /// A deed whose effects are kept is another one: scenarios without replicas do not know them.
-    fn with_effects(&self, deed: u64) -> u64 {
-        if self.config.replicas > 0 { fingerprint((deed, "with effects")) } else { deed }
+    /// In a cluster, it depends on which server has which slots.
+    fn in_context(&self, server: usize, deed: u64) -> u64 {
+        match &self.world.slot_map {
+            Some(slot_map) => fingerprint((deed, self.world.home(server), slot_map)),
+            None if self.config.needs_effects() => fingerprint((deed, "with effects")),
+            None => deed,
+        }
     }
 
     /// A hash of what a request makes a server do. A subscription belongs to its connection.
@@ -118,10 +141,10 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let footprint = Arc::new(emulator.footprint());
         drop(open);
-        let deed = self.with_effects(deed);
+        let deed = self.in_context(server, deed);
         let engine = &mut self.engines[server];
         engine.footprint = footprint.clone();
-        if self.config.replicas > 0 {
+        if self.config.needs_effects() {
             engine.units = emulator.effects();
         }
         let units = engine.units.clone();
@@ -233,6 +256,7 @@ impl Simulation {
             && let Some(footprint) = self.footprint(server)
         {
             self.world.recorder.server_access(server, footprint);
+            self.carry_messages(server);
             self.note_units(server);
         }
     }

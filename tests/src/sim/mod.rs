@@ -32,6 +32,7 @@ mod holds;
 mod details;
 mod server_faults;
 mod failover;
+mod cluster;
 mod retries;
 mod services;
 mod instants;

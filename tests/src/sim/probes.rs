@@ -21,6 +21,7 @@ impl Simulation {
             after,
             at: self.world.now,
             servers: world.states_of_primaries(),
+            slot_map: world.slot_map.clone(),
         })
     }
 

@@ -38,6 +38,7 @@ impl Simulation {
             world.note_time_read(actor);
         }
         world.note_request(actor, request.brief);
+        world.note_slots(&request.request);
         if traffic.is_stream() && world.recorder.is_in_stall() {
             world.may_time_out(actor);
         }
@@ -259,6 +260,9 @@ impl Simulation {
         }
         self.record_result(gate, &request, &result, task);
         self.note_exchange(actor, brief, hash_result(&result));
+        if self.world.is_refused_by_move(&request, &result) {
+            self.world.get_fault_error(actor);
+        }
         if result.is_err() && (was_blocked || self.world.session(gate).is_hung_up()) {
             self.world.lose_connection(actor);
             // The server hung up in this step, which has its footprint.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Data, DirectConnection, Emulator, Footprint, Unit};
+use emulator::{Data, DirectConnection, Emulator, Footprint, SlotMap, Unit};
 use locks::Record;
 use redis::{ConnectionLike as _, RedisResult, Value};
 
@@ -27,10 +27,12 @@ pub enum Server {
 pub(super) struct Engine {
     /// The footprint of its last deed.
     pub(super) footprint: Arc<Footprint>,
-    /// The effects of its last deed, if it has replicas.
+    /// The effects of its last deed, if they are kept.
     pub(super) units: Vec<Arc<Unit>>,
     /// The state whose snapshot its emulator has. `None` if that comes from another execution.
     pub(super) loaded: Option<ServerState>,
+    /// Which servers have which slots, as its emulator knows.
+    pub(super) shown: Option<Arc<SlotMap>>,
     /// The connections of the subscribers, while something runs there.
     pub(super) listeners: Vec<((Actor, usize), DirectConnection)>,
     /// The connections of the commands that wait, while something runs there.

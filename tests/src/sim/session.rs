@@ -152,6 +152,9 @@ impl Session {
     pub(super) fn run(&self, request: Request) -> Running {
         let session = self.clone();
         Box::pin(async move {
+            if request.is_asking {
+                session.request(&redis::cmd("ASKING")).await?;
+            }
             match &request.kind {
                 RequestKind::Arrival => Ok(Value::Okay),
                 RequestKind::Subscribe { cmd, ends: true, .. } => session.unsubscribe(cmd).await,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator};
+use emulator::{Clock, Emulator, SlotMap};
 
 use super::actor_state::{ActorState, Life};
 use super::clients::Clients;
@@ -64,8 +64,10 @@ impl Simulation {
         let actor = |n| ActorState { is_service: is_service(n), ..ActorState::new(Actor(n)) };
         let actors = (0..config.terms.leases.len()).map(actor).collect();
         let replication = Replication::of(config.terms.servers, config.replicas);
-        let sim = Simulation {
-            world: World { actors, replication, servers: vec![None; servers.len()], ..World::default() },
+        let slot_map = config.is_cluster.then(|| Arc::new(SlotMap::new(config.terms.servers)));
+        let servers_known = vec![None; servers.len()];
+        let mut sim = Simulation {
+            world: World { actors, replication, slot_map, servers: servers_known, ..World::default() },
             clocks: servers.iter().map(|_| clock()).collect(),
             engines: servers.iter().map(|_| Engine::default()).collect(),
             waits: Vec::new(),
@@ -92,7 +94,8 @@ impl Simulation {
     }
 
     /// Empties the servers in this process.
-    pub(crate) fn reset(&self) {
+    pub(crate) fn reset(&mut self) {
+        self.engines.iter_mut().for_each(|engine| engine.shown = None);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             if let Server::Emulator(emulator) = server {
                 emulator.reset(clock.clone());

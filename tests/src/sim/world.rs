@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::Snapshot;
+use emulator::{HashSlot, SlotMap, Snapshot};
 use locks::Record;
 
 use super::actor_state::{ActorState, Life};
@@ -50,6 +50,10 @@ pub(crate) struct World {
     pub(super) n_run: u64,
     /// The nodes of each server.
     pub(super) replication: Vec<Replication>,
+    /// Which server has which slots. `None` if they are no cluster.
+    pub(super) slot_map: Option<Arc<SlotMap>>,
+    /// The slots of keys that there were at the start, or that a request has named.
+    pub(super) slots_in_use: BTreeSet<HashSlot>,
     /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
     /// For each server whose last writes may be lost: what it held before them and after each of
@@ -366,12 +370,16 @@ impl World {
         copy
     }
 
+    /// A fault is the reason for an error that a client gets.
+    pub(super) fn get_fault_error(&mut self, actor: Actor) {
+        self.recorder.client_ran(actor);
+        self.actor(actor).got_fault_error = true;
+    }
+
     /// A server refused a request or disconnected. If the request was a release, the grant stays,
     /// as if the request had been lost.
     pub(crate) fn lose_connection(&mut self, actor: Actor) {
-        self.recorder.client_ran(actor);
-        let idx = self.idx(actor);
-        self.actors[idx].got_fault_error = true;
+        self.get_fault_error(actor);
         self.recorder.reached().lost = true;
     }
 

@@ -221,10 +221,9 @@ impl Recorder {
         self.read(StepResource::Time);
     }
 
-    /// This server, or most servers, were checked for these grants: oracles judge by the result.
-    pub(crate) fn grants_checked(&mut self, server: usize, records: impl IntoIterator<Item = Record>) {
-        let records = records.into_iter().map(|record| (server, record));
-        self.touch(|footprint| footprint.records_checked.extend(records));
+    /// This server, or most servers, were checked for this grant: oracles judge by the result.
+    pub(crate) fn grant_checked(&mut self, server: usize, record: Record) {
+        self.touch(|footprint| footprint.records_checked.push((server, record)));
     }
 
     fn read(&mut self, resource: StepResource) {

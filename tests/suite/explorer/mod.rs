@@ -10,6 +10,8 @@ mod thresholds;
 mod lost_messages;
 mod clocks;
 mod server_faults;
+mod cluster_moves;
+mod clusters;
 mod failovers;
 mod replication_steps;
 mod waits;

@@ -25,7 +25,7 @@ pub(crate) const SOUND: Recipe =
     Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
 
 pub(crate) async fn send<T: redis::FromRedisValue>(
-    link: &mut harness::client::GatedConnection,
+    link: &mut impl redis::aio::ConnectionLike,
     words: &[&str],
 ) -> RedisResult<T> {
     redis::cmd(words[0]).arg(&words[1..]).query_async(link).await

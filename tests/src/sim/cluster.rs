@@ -1,0 +1,156 @@
+//! Servers that are a cluster, and slots that move between them.
+//!
+//! The servers know nothing of each other. Before one of them runs anything, it is shown which
+//! server has which slots, so that what it does is known only together with that. A message that is
+//! published at one of them is published at all.
+
+use std::sync::Arc;
+
+use emulator::{HashSlot, SlotMap, key_slot};
+use redis::{RedisResult, Value};
+
+use super::{Server, Simulation, World};
+use crate::live::Request;
+use crate::render::keys_of;
+
+impl Simulation {
+    /// Shows a server which servers have which slots, before it runs what is not known of it.
+    pub(super) fn show_slot_map(&mut self, node: usize) {
+        let (Some(slot_map), Server::Emulator(emulator)) = (&self.world.slot_map, &self.servers[node]) else {
+            return;
+        };
+        if self.engines[node].shown.as_ref() != Some(slot_map) {
+            emulator.serve_slots(self.world.home(node), slot_map);
+            self.engines[node].shown = Some(slot_map.clone());
+        }
+    }
+
+    /// The slots in use so far that belong to other servers than that of this node, and do not move
+    /// yet.
+    pub(crate) fn slots_elsewhere(&self, node: usize) -> Vec<i64> {
+        let Some(slot_map) = &self.world.slot_map else { return Vec::new() };
+        let home = self.world.home(node);
+        let can_move = |slot: &HashSlot| slot_map.owner(*slot) != home && slot_map.target(*slot).is_none();
+        self.world.slots_in_use.iter().copied().filter(can_move).map(i64::from).collect()
+    }
+
+    /// Notes the slots of the keys that there are at the start.
+    pub(crate) fn begin_cluster(&mut self) {
+        let primaries: Vec<usize> = self.world.primaries().collect();
+        for node in primaries.into_iter().filter(|_| self.config.is_cluster) {
+            let keys = self.read(node, |data| data.keys("*")).unwrap_or_default();
+            self.world.slots_in_use.extend(keys.iter().map(|key| key_slot(key)));
+        }
+    }
+
+    /// A slot begins to move to the server of this node.
+    pub(crate) fn begin_move(&mut self, slot: HashSlot, to: usize) {
+        let Some(mut slot_map) = self.world.slot_map.as_deref().cloned() else { return };
+        let to = self.world.home(to);
+        if slot_map.owner(slot) == to || slot_map.target(slot).is_some() {
+            return;
+        }
+        slot_map.begin_move(slot, to);
+        self.world.note_moved([slot_map.owner(slot), to]);
+        self.world.slot_map = Some(Arc::new(slot_map));
+    }
+
+    /// The keys of a slot that moves come to the new server, and the slot belongs to it.
+    pub(crate) fn end_move(&mut self, slot: HashSlot) {
+        let Some(before) = self.world.slot_map.clone() else { return };
+        let Some(target) = before.target(slot) else { return };
+        let owner = before.owner(slot);
+        let [from, to] = [owner, target].map(|server| self.world.primary(server));
+        let Some(held) = self.snapshot(from) else { return };
+        let at = self.clocks[from].now();
+        let mut slot_map = SlotMap::clone(&before);
+        slot_map.end_move(slot);
+        let slot_map = Arc::new(slot_map);
+        self.on_server(from, ("lose slot", &slot_map), |emulator| emulator.serve_slots(owner, &slot_map));
+        self.engines[from].shown = None;
+        self.world.slot_map = Some(slot_map);
+        let deed = ("take slot", slot, held.digest(), at);
+        self.on_server(to, deed, |emulator| emulator.take_slot(slot, &held, at));
+        self.copy_to_replicas(from);
+        self.copy_to_replicas(to);
+        self.world.note_moved([owner, target]);
+    }
+
+    /// Ends the moves of all slots. Returns whether there were any.
+    pub(crate) fn end_moves(&mut self) -> bool {
+        let moving: Vec<HashSlot> = self.world.moving_slots().map(|(slot, _)| slot).collect();
+        moving.iter().for_each(|&slot| self.end_move(slot));
+        !moving.is_empty()
+    }
+
+    /// Publishes at the other servers what has been published at one of them.
+    pub(super) fn carry_messages(&mut self, node: usize) {
+        if self.world.slot_map.is_none() {
+            return;
+        }
+        let effects = self.engines[node].units.iter().flat_map(|unit| unit.effects());
+        let published = effects.filter(|effect| effect.argv[0].eq_ignore_ascii_case(b"publish"));
+        let published: Vec<_> = published.map(|effect| effect.argv.clone()).collect();
+        let home = self.world.home(node);
+        for words in published {
+            let [_, channel, message] = &words[..] else { continue };
+            for other in 0..self.servers.len() {
+                if self.world.is_serving(other) && self.world.home(other) != home {
+                    let deed = ("deliver", channel, message);
+                    self.on_server(other, deed, |emulator| emulator.deliver(channel, message));
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    /// Notes the slots of the keys that a request names.
+    pub(super) fn note_slots(&mut self, request: &Request) {
+        if self.slot_map.is_some() {
+            let keys = request.commands().flat_map(keys_of);
+            self.slots_in_use.extend(keys.map(|key| key_slot(&key)));
+        }
+    }
+
+    /// Whether a server has not run a request because its slot moves, or has moved: an error for
+    /// which the client need not be to blame.
+    pub(super) fn is_refused_by_move(&self, request: &Request, result: &RedisResult<Value>) -> bool {
+        let Some(slot_map) = &self.slot_map else { return false };
+        let error = match result {
+            Ok(Value::Array(replies)) => replies.last(),
+            Ok(reply) => Some(reply),
+            Err(_) => None,
+        };
+        let is_refusal = |code| matches!(code, "TRYAGAIN" | "EXECABORT");
+        matches!(error, Some(Value::ServerError(error)) if is_refusal(error.code()))
+            && request.commands().flat_map(keys_of).any(|key| slot_map.has_moved(key_slot(&key)))
+    }
+
+    /// The slots that move, each with the server that gets it.
+    pub(crate) fn moving_slots(&self) -> impl Iterator<Item = (HashSlot, usize)> {
+        self.slot_map.iter().flat_map(|slot_map| slot_map.moving())
+    }
+
+    /// The slots that move to the server of this node.
+    pub(crate) fn slots_on_their_way(&self, to: usize) -> Vec<i64> {
+        let home = self.home(to);
+        self.moving_slots().filter(|&(_, server)| server == home).map(|(slot, _)| slot.into()).collect()
+    }
+
+    /// A slot has moved between these servers, or begins to.
+    fn note_moved(&mut self, servers: [usize; 2]) {
+        let nodes = servers.map(|server| self.primary(server));
+        self.recorder.roles_changed(nodes);
+    }
+
+    /// The servers that may have what is at a key: in a cluster the owner of its slot, and the
+    /// server to which the slot moves. Otherwise the first one.
+    pub(super) fn keepers(&self, key: &str) -> impl Iterator<Item = usize> {
+        let slot = key_slot(key.as_bytes());
+        let of_cluster = self.slot_map.as_deref();
+        let owner = of_cluster.map_or(0, |slot_map| slot_map.owner(slot));
+        let target = of_cluster.and_then(|slot_map| slot_map.target(slot));
+        [owner].into_iter().chain(target).map(|server| self.primary(server))
+    }
+}

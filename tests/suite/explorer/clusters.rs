@@ -1,0 +1,265 @@
+//! Clusters: redirections, and slots that move while clients work.
+
+use expect_test::expect;
+use harness::oracle::{ExclusiveFact, NoLeak, Success};
+use harness::{Client, Faults, Scenario, exhaustive, from_fn};
+use locks::Subscribe as _;
+use redis::{RedisResult, aio::ConnectionLike};
+
+use crate::explorer::executions::check;
+use crate::explorer::oracles::send;
+
+/// `a` is in slot 15495 of the second server, and `b` in slot 3300 of the first one.
+fn two(faults: Faults) -> Scenario {
+    Scenario::new("cluster").cluster(2).faults(faults)
+}
+
+fn moves() -> Faults {
+    Faults::none().moves(1)
+}
+
+/// Sends commands one after the other, and ends at the first error.
+async fn send_all(link: &mut impl ConnectionLike, commands: &[&str]) -> RedisResult<()> {
+    for command in commands {
+        () = send(link, &command.split(' ').collect::<Vec<_>>()).await?;
+    }
+    Ok(())
+}
+
+/// Scenarios of clients that each send these commands.
+fn sending(faults: Faults, clients: usize, commands: &'static [&'static str]) -> Scenario {
+    let sends =
+        move |client: Client| async move { send_all(&mut client.cluster_connection(), commands).await };
+    two(faults).actors(clients, from_fn(sends))
+}
+
+#[test]
+fn each_key_is_on_its_server() {
+    check(
+        &sending(Faults::none(), 1, &["SET a 1", "SET b 2", "MGET a b"]),
+        "A\nA\nA",
+        &expect![[r#"
+        +0 A: SET a 1 → OK
+        +0 A: SET b 2 → OK
+        +0 A: MGET a b → CROSSSLOT Keys in request don't hash to the same slot
+        +0 A failed: CrossSlot: Keys in request don't hash to the same slot
+    "#]],
+    );
+}
+
+/// Before the move, in it and after it.
+#[test]
+fn redirections_are_followed() {
+    let scenario = sending(moves(), 2, &["INCR a", "INCR a"]);
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nA\nend-move 1 15495\nB\nB\nB",
+        &expect![[r#"
+        +0 A: INCR a → 1
+        +0 begin-move 1 15495
+        +0 A: INCR a → 2
+        +0 end-move 1 15495
+        +0 B: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 B: INCR a → 3
+        +0 B: INCR a → 4
+    "#]],
+    );
+    check(
+        &scenario,
+        "start A\nbegin-move 1 15495\nA\nA\nB\nB\nend-move 1 15495\nB",
+        &expect![[r#"
+        +0 begin-move 1 15495
+        +0 A: INCR a → ASK 15495 127.0.0.1:6379
+        +0 B: INCR a → ASK 15495 127.0.0.1:6379
+        +0 end-move 1 15495
+        +0 A: ASKING; INCR a → 1
+        +0 B: ASKING; INCR a → 2
+        +0 A: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 B: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 A: INCR a → 3
+        +0 B: INCR a → 4
+    "#]],
+    );
+    exhaustive(&scenario.always(Success)).unwrap();
+}
+
+/// Some of the keys of a request are there, and not all of them.
+#[test]
+fn a_request_for_several_keys_is_tried_again() {
+    let scenario = sending(moves(), 1, &["SET a 1", "MGET a {a}b"]);
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nA\nwait\nend-move 1 15495\nA",
+        &expect![[r#"
+        +0 A: SET a 1 → OK
+        +0 begin-move 1 15495
+        +0 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+        +100 time
+        +100 end-move 1 15495
+        +100 A: MGET a {a}b → MOVED 15495 127.0.0.1:6379
+        +100 A: MGET a {a}b → ["1", (nil)]
+    "#]],
+    );
+    // It gives up, and a fault is the reason for that.
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nA\nwait\nA\nwait\nA\nwait\nA",
+        &expect![[r#"
+        +0 A: SET a 1 → OK
+        +0 begin-move 1 15495
+        +0 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+        +100 time
+        +100 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+        +200 time
+        +200 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+        +300 time
+        +300 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+        +300 A gives up: TryAgain: Multiple keys request during rehashing of slot
+    "#]],
+    );
+    exhaustive(&scenario.always(Success)).unwrap();
+}
+
+#[test]
+fn a_transaction_is_redirected_as_a_whole() {
+    let increments = |client: Client| async move {
+        let mut link = client.cluster_connection();
+        for _ in 0..2 {
+            let mut pipeline = redis::pipe();
+            () = pipeline.atomic().incr("a", 1).incr("{a}b", 1).query_async(&mut link).await?;
+        }
+        RedisResult::Ok(())
+    };
+    let scenario = two(moves()).actors(1, from_fn(increments));
+    check(
+        &scenario,
+        "start A\nbegin-move 1 15495\nend-move 1 15495\nA\nA\nA",
+        &expect![[r#"
+        +0 begin-move 1 15495
+        +0 end-move 1 15495
+        +0 A: MULTI; INCRBY a 1; INCRBY {a}b 1; EXEC → [EXECABORT Transaction discarded because of previous errors.]
+        +0 A gives up: ExecAbort: Transaction discarded because of previous errors.
+    "#]],
+    );
+    check(
+        &scenario,
+        "start A\nbegin-move 1 15495\nA\nwait\nend-move 1 15495\nA\nA\nA",
+        &expect![[r#"
+        +0 begin-move 1 15495
+        +0 A: MULTI; INCRBY a 1; INCRBY {a}b 1; EXEC → [EXECABORT Transaction discarded because of previous errors.]
+        +0 A gives up: ExecAbort: Transaction discarded because of previous errors.
+        +0 end-move 1 15495
+    "#]],
+    );
+}
+
+#[test]
+fn a_client_that_waits_for_a_key_is_redirected_when_it_has_moved() {
+    let pops =
+        |client: Client| async move { send_all(&mut client.cluster_connection(), &["BLPOP a 0"]).await };
+    let pushes =
+        |client: Client| async move { send_all(&mut client.cluster_connection(), &["RPUSH a 1"]).await };
+    let scenario = two(moves()).actors(1, from_fn(pops)).actors(1, from_fn(pushes));
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nend-move 1 15495\nA\nB\nB",
+        &expect![[r#"
+        +0 begin-move 1 15495
+        +0 end-move 1 15495
+        +0 A: BLPOP a 0 → MOVED 15495 127.0.0.1:6379
+        +0 B: RPUSH a 1 → MOVED 15495 127.0.0.1:6379
+        +0 B: RPUSH a 1 → 1
+        +0 A: BLPOP a 0 → ["a", "1"]
+    "#]],
+    );
+    exhaustive(&scenario.always(Success)).unwrap();
+}
+
+/// A message reaches the subscribers of all servers, wherever it was published.
+#[test]
+fn messages_reach_all_servers() {
+    let hears = |client: Client| async move {
+        let mut subscription = client.cluster_connection().subscribe("a").await?;
+        subscription.message().await?;
+        subscription.unsubscribe().await
+    };
+    let publishes =
+        |client: Client| async move { send_all(&mut client.cluster_connection(), &["PUBLISH a m"]).await };
+    let scenario = two(Faults::none()).actors(1, from_fn(hears)).actors(1, from_fn(publishes));
+    check(
+        &scenario,
+        "A\nB\nA\nA",
+        &expect![[r#"
+        +0 A: SUBSCRIBE a → ["subscribe", "a", 1]
+        +0 B: PUBLISH a m → 0
+        +0 A: UNSUBSCRIBE a → ["unsubscribe", "a", 0]
+    "#]],
+    );
+}
+
+/// The lock is never lost by a move, and a release finds it.
+#[test]
+fn a_lock_survives_a_move() {
+    let locks = |client: Client| async move {
+        let mut link = client.cluster_connection();
+        let taken: Option<()> = send(&mut link, &["SET", "a", &client.name(), "NX", "PX", "10000"]).await?;
+        if taken.is_some() {
+            let record = locks::Record::Value("a".into(), client.name());
+            let hold = client.hold("lock").record(record).enter();
+            hold.until(send::<()>(&mut link, &["DEL", "a"])).await?;
+        }
+        RedisResult::Ok(())
+    };
+    let probes = |client: Client| async move {
+        Ok(send::<Option<()>>(&mut client.cluster_connection(), &["SET", "a", "probe", "NX"])
+            .await?
+            .is_some())
+    };
+    let scenario = two(moves()).actors(2, from_fn(locks)).probe(1, probes);
+    exhaustive(&scenario.always(ExclusiveFact::of("lock")).always(NoLeak)).unwrap();
+}
+
+/// It asks the first server alone.
+#[test]
+fn a_client_that_knows_no_cluster_fails() {
+    let locks = |client: Client| async move { send_all(&mut client.connection(), &["SET a 1"]).await };
+    let report = exhaustive(&two(Faults::none()).actors(1, from_fn(locks)).always(Success)).unwrap_err();
+    assert!(report.to_string().contains("A failed: Moved: 15495 127.0.0.1:6380"), "{report}");
+}
+
+#[test]
+fn a_replica_of_a_server_takes_over() {
+    let scenario =
+        sending(Faults::none().failovers(1).behind(1).moves(1), 2, &["INCR a", "INCR a"]).replicas(1);
+    check(
+        &scenario,
+        "A\nfailover 4 -A\nB\nbegin-move 1 15495\nend-move 1 15495\nA\nA\nB",
+        &expect![[r#"
+        +0 A: INCR a → 1
+        +0 failover 4 -A
+        +0 B: INCR a → 1
+        +0 begin-move 1 15495
+        +0 end-move 1 15495
+        +0 A: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 B: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 A: INCR a → 2
+        +0 B: INCR a → 3
+    "#]],
+    );
+    // What has moved is not lost.
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nend-move 1 15495\nfailover 3\nB\nB\nA\nA",
+        &expect![[r#"
+        +0 A: INCR a → 1
+        +0 begin-move 1 15495
+        +0 end-move 1 15495
+        +0 failover 3
+        +0 B: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 A: INCR a → MOVED 15495 127.0.0.1:6379
+        +0 A: INCR a → 2
+        +0 B: INCR a → 3
+        +0 B: INCR a → 4
+    "#]],
+    );
+}
