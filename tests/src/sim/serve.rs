@@ -373,6 +373,7 @@ impl Simulation {
             Ran::Ended(result) => result,
             Ran::Waits(_) => Err(Loss::Late.into()),
         };
+        self.forget_subscriber(gate);
         self.record_result(gate, &request, &result, task);
         self.world.record(EventKind::Late { actor });
     }

@@ -45,10 +45,18 @@ impl Simulation {
     /// that is known.
     pub(super) fn end_subscription(&mut self, gate: usize) -> Option<Arc<Footprint>> {
         let Subscription { is_closed, touches, .. } = self.world.gates[gate].subscription.take()?;
-        let Gate { actor, nth, server, .. } = self.world.gates[gate];
         self.learned()?;
-        self.remove_subscribers(server, |of, number| (of, number) == (actor, nth));
+        self.forget_subscriber(gate);
         Some(if is_closed { touches.closing_closed.clone() } else { touches.closing.clone() })
+    }
+
+    /// A connection is not subscribed any more, unless a request that its client has given up still
+    /// comes before its end.
+    pub(super) fn forget_subscriber(&mut self, gate: usize) {
+        let Gate { actor, nth, server, ref late, ref subscription, .. } = self.world.gates[gate];
+        if late.is_empty() && subscription.is_none() {
+            self.remove_subscribers(server, |of, number| (of, number) == (actor, nth));
+        }
     }
 
     /// Fetches what a server that is not known has sent to its subscribers.
@@ -151,7 +159,7 @@ impl Simulation {
         let (actor, channel) = (*actor, channel.clone());
         // A connection to a known server is closed by nothing but the server's restart.
         if self.learned().is_some() || self.world.session(gate).is_hung_up() {
-            self.world.lose_connection(actor);
+            self.world.note_fault_error(actor);
         }
         self.give_message(gate, None);
         self.world.record(EventKind::SubscriptionEnded { actor, channel });
