@@ -345,12 +345,19 @@ impl Emulator {
     /// keeps the other servers itself.
     ///
     /// Where the servers of [`Emulator::cluster`] reach each other, this one reaches none, and has
-    /// no replica. Keys of slots that it no longer has are removed, and clients that wait for them
-    /// are redirected. Server n has the port 6379 + n in redirections. A message that is published
+    /// no replica. Server n has the port 6379 + n in redirections. A message that is published
     /// reaches the own subscribers, and is one of the [effects](Emulator::effects).
+    ///
+    /// Like [`restore`](Emulator::restore), this is no execution.
     pub fn serve_slots(&self, own: usize, slot_map: &SlotMap) {
+        self.shared.engine().serve_slots(own, slot_map);
+    }
+
+    /// Has lost slots to other servers of its cluster. Their keys are removed, and clients that
+    /// wait for them are redirected.
+    pub fn lose_slots(&self, own: usize, slot_map: &SlotMap) {
         self.shared.engine().execution(None, |engine| {
-            engine.serve_slots(own, slot_map);
+            engine.lose_slots(own, slot_map);
             Reply::NOTHING
         });
     }

@@ -53,7 +53,7 @@
 //!
 //! | class | faults | what breaks |
 //! | --- | --- | --- |
-//! | `order`, `skew`, `crash`, `lost`, `cancel` | wrong clocks of clients, crashes, lost messages, cancelled calls | nothing, but for [`Redlock`]: clients that try at once may all fail |
+//! | `order`, `skew`, `crash`, `lost`, `cancel`, `cluster` | wrong clocks of clients, crashes, lost messages, cancelled calls, slots of a cluster that move | nothing, but for [`Redlock`]: clients that try at once may all fail |
 //! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise; a client that waits for a [`MultiLock`] may look late |
 //! | `server` | a server loses data, or its clock jumps | two clients may have the lock, a fencing token may occur twice, and a released lock may be free only after a lease |
 //! | `failover` | a replica takes over without the last write or with another clock, or the old primary still serves some clients | the same as in `server`; a [`ReentrantMutex`] may be somebody else's in between, and a client that waits may look late; for [`Redlock`] only that two clients may have the lock |

@@ -196,6 +196,8 @@ pub enum Ability {
     Persists,
     /// A grant is a subscription, and the server keeps it in no key. Nobody else can end it.
     Subscribes,
+    /// Its keys are in several slots, so that no cluster serves it.
+    SpansSlots,
 }
 
 macro_rules! named {
@@ -299,6 +301,8 @@ named! {
         /// A replica takes over. It lacks the last write, or its clock is ahead, or the old primary
         /// still serves some clients, or nothing is wrong with it. It knows no scripts.
         Failover = "failover",
+        /// The servers are a cluster. A slot moves from one of them to another while clients work.
+        Cluster = "cluster",
         /// An acquire or a release is cancelled wherever it waits.
         Cancel = "cancel",
         /// Two of the faults above.
@@ -313,10 +317,10 @@ impl FaultClass {
     /// The classes whose faults this class combines, or repeats in a longer scenario. A property
     /// that breaks in one of them is not asked here.
     pub fn combines(self) -> &'static [FaultClass] {
-        use FaultClass::{Cancel, Crash, Failover, Lost, Order, Pairs, Rounds, Server, Skew, Slow};
+        use FaultClass::{Cancel, Cluster, Crash, Failover, Lost, Order, Pairs, Rounds, Server, Skew, Slow};
         match self {
             Order | Skew | Crash | Slow | Lost | Server | Failover => &[],
-            Cancel => &[Order],
+            Cancel | Cluster => &[Order],
             Pairs => &[Order, Skew, Crash, Slow, Lost],
             Rounds => &[Order, Slow, Lost],
         }

@@ -202,9 +202,13 @@ impl Engine {
         }
     }
 
-    /// Is a server of a cluster from now on, without a way to the others. Removes the keys of slots
-    /// that it no longer has.
-    pub(crate) fn serve_slots(self: &mut Box<Self>, own: Node, slot_map: &SlotMap) {
+    /// Is a server of a cluster from now on, without a way to the others.
+    pub(crate) fn serve_slots(&mut self, own: Node, slot_map: &SlotMap) {
+        self.cluster = Some(Box::new(Cluster::of_slot_map(own, slot_map)));
+    }
+
+    /// Has lost slots: removes their keys.
+    pub(crate) fn lose_slots(&mut self, own: Node, slot_map: &SlotMap) {
         let before = self.cluster.take();
         let mut cluster = Cluster::of_slot_map(own, slot_map);
         let had = |slot: &HashSlot| before.as_ref().is_some_and(|before| before.owner(*slot) == Some(own));

@@ -14,14 +14,14 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_comment",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
-        abilities: &[],
+        abilities: &[Ability::SpansSlots],
         guarantees: "nothing: every attempt is granted",
         assumes: "that ZINTERSTORE keeps the scores of the set that it cleans",
         objection: "with the default AGGREGATE SUM, every new client ranks before every holder",
@@ -31,6 +31,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Skew),
             (Property::OwnerSafe, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Failover),
+            (Property::Progress, FaultClass::Cluster),
         ],
     },
     scripts: &[],

@@ -23,14 +23,14 @@ use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_locked",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
-        abilities: &[],
+        abilities: &[Ability::SpansSlots],
         guarantees: "never more than N holders in any order of commands, and permits that come back by themselves",
         assumes: "clocks that agree to within a lease, and that no holder outlives its lease",
         objection: "a client whose clock is ahead by a lease removes live holders",
@@ -48,6 +48,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Failover),
             (Property::OwnerSafe, FaultClass::Failover),
             (Property::NoLeak, FaultClass::Failover),
+            (Property::Progress, FaultClass::Cluster),
         ],
     },
     scripts: &[COMPARE_AND_DELETE],

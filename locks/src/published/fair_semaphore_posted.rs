@@ -17,14 +17,14 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_posted",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
-        abilities: &[],
+        abilities: &[Ability::SpansSlots],
         guarantees: "that the client that came first gets the permit, as the article says",
         assumes: "that no other client runs between INCR and ZRANK, and that no client crashes",
         objection: "ZINTERSTORE writes to the wrong set; drawing the number and taking the rank are two steps",
@@ -38,6 +38,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Recovers, FaultClass::Cancel),
             (Property::Recovers, FaultClass::Failover),
             (Property::NoLeak, FaultClass::Failover),
+            (Property::Progress, FaultClass::Cluster),
         ],
     },
     scripts: &[],

@@ -14,14 +14,14 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_weighted",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
-        abilities: &[],
+        abilities: &[Ability::SpansSlots],
         guarantees: "that permits come back by themselves, and go to the client that came first",
         assumes: "that no other client runs between INCR and ZRANK",
         objection: "drawing the number and taking the rank are two steps",
@@ -33,6 +33,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Recovers, FaultClass::Pairs),
             (Property::OwnerSafe, FaultClass::Failover),
             (Property::NoLeak, FaultClass::Failover),
+            (Property::Progress, FaultClass::Cluster),
         ],
     },
     scripts: &[],

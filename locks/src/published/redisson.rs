@@ -177,7 +177,7 @@ struct Watchdog {
 impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
     /// A client that holds nothing, and whose process ends with it.
     pub fn new(connection: C, env: &Env, terms: &Terms) -> Redisson<C> {
-        let (key, channel) = (terms.key.clone(), format!("{}:channel", terms.key));
+        let (key, channel) = (terms.key.clone(), format!("redisson_lock__channel:{{{}}}", terms.key));
         let (id, lease_ms, watchdog) = (env.unique(), terms.lease_ms(), Arc::default());
         let handle = Handle { connection, key, channel, id, lease_ms, watchdog };
         Redisson { handle, process_lasts: Duration::ZERO }

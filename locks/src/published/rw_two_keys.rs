@@ -21,7 +21,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// `KEYS[1]` is the readers' key, and `KEYS[2]` is the writers' key.
 const READ: &str = "\
@@ -47,7 +47,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_two_keys",
     spec: &Spec {
         kind: AlgorithmKind::ReadWrite,
-        abilities: &[],
+        abilities: &[Ability::SpansSlots],
         guarantees: "a writer is alone, as long as no two clients read at once",
         assumes: "one reader at a time, that no holder outlives its lease, and that no release is sent twice",
         objection: "the readers share one key, and the first release deletes it for all of them",
@@ -57,6 +57,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Order),
             (Property::NoLeak, FaultClass::Server),
             (Property::NoLeak, FaultClass::Failover),
+            (Property::Progress, FaultClass::Cluster),
         ],
     },
     scripts: &[READ, WRITE],

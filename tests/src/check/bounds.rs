@@ -81,6 +81,7 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
                 none.planned_failovers(1),
             ],
         ),
+        FaultClass::Cluster => (vec![], vec![none.moves(1)]),
         FaultClass::Cancel => (vec![], vec![none.cancels(1)]),
         FaultClass::Pairs => (
             vec![],
@@ -106,17 +107,31 @@ pub(super) fn replicas(class: FaultClass) -> usize {
     usize::from(class == FaultClass::Failover)
 }
 
+/// The number of servers of a cluster.
+pub(super) const CLUSTER: usize = 2;
+
 /// The properties that are checked for an algorithm in a class.
 ///
 /// Without crashes, lost messages and cancellations, there is nothing to recover from. In some
 /// classes a property is asked only if it holds in the classes that this one combines.
 pub fn properties(algorithm: &Algorithm, class: FaultClass) -> Vec<Property> {
+    let fits = |property| class != FaultClass::Cluster || is_for_clusters(algorithm, property);
     let is_asked = |property: &Property| {
         let combined = class.combines().iter();
-        is_meaningful(*property, algorithm.spec, class)
+        fits(*property)
+            && is_meaningful(*property, algorithm.spec, class)
             && combined.into_iter().all(|&other| algorithm.spec.holds(*property, other))
     };
     Property::ALL.iter().copied().filter(is_asked).collect()
+}
+
+/// Whether the property has a meaning for an algorithm on a cluster. The servers of a cluster are
+/// not independent of each other, and a channel has no server there. If no cluster serves a lock,
+/// nobody is granted it.
+fn is_for_clusters(algorithm: &Algorithm, property: Property) -> bool {
+    let is_served = !algorithm.spec.can(Ability::SpansSlots);
+    let fits = algorithm.servers() == 1 && !algorithm.spec.can(Ability::Subscribes);
+    fits && (is_served || property == Property::Progress)
 }
 
 /// Whether the property has a meaning for an algorithm in a class.
@@ -152,9 +167,12 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
         }
         Property::NoLostWakeUp => {
             spec.can(Ability::Waits)
-                && !matches!(class, FaultClass::Lost | FaultClass::Cancel | FaultClass::Pairs)
+                && !matches!(
+                    class,
+                    FaultClass::Lost | FaultClass::Cancel | FaultClass::Pairs | FaultClass::Cluster
+                )
         }
-        Property::Progress => kind.is_lock() && class == FaultClass::Order,
+        Property::Progress => kind.is_lock() && matches!(class, FaultClass::Order | FaultClass::Cluster),
         Property::Unbroken => spec.can(Ability::Reenters),
         Property::Fenced => spec.can(Ability::Fences),
         Property::Rate => kind == AlgorithmKind::Limiter,
@@ -165,7 +183,8 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
 /// The events that must happen in some execution of such an algorithm with these faults.
 pub(super) fn must_reach(kind: AlgorithmKind, faults: &Faults) -> Reached {
     let is_set = |spans: &[Duration]| spans.iter().any(|span| !span.is_zero());
-    let strikes = faults.restarts + faults.reloads + faults.failovers + faults.planned_failovers;
+    let strikes =
+        faults.restarts + faults.reloads + faults.failovers + faults.planned_failovers + faults.moves;
     let skews = [faults.skew, faults.server_skew, faults.jump];
     Reached {
         contention: false,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use locks::Terms;
 use locks::registry::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property, Spec};
-use locks::{Connection, Terms};
 
-use super::bounds::{must_reach, replicas};
-use super::code::{Code, load_scripts};
+use super::bounds::{CLUSTER, must_reach, replicas};
+use super::code::{Code, Manner, load_scripts};
 use super::work::{self, JOB, REQUEST};
 use super::{LEASE, Participants, bounds, properties};
 use crate::client::Client;
@@ -51,7 +51,8 @@ pub fn scenario_of_lease(
 ) -> Scenario {
     let kind = algorithm.spec.kind;
     let is_lock = kind.is_lock();
-    let code = code(algorithm, class == FaultClass::Rounds, lease, size.permits);
+    let manner = Manner { has_rounds: class == FaultClass::Rounds, is_cluster: class == FaultClass::Cluster };
+    let code = code(algorithm, manner, lease, size.permits);
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
     let faults = bounds(class, lease)[0].faults;
     let mut scenario = Scenario::new(format!("{} ({class})", algorithm.name))
@@ -60,6 +61,9 @@ pub fn scenario_of_lease(
         .lease(lease)
         .faults(faults)
         .must_reach(Reached { contention: is_lock, ..must_reach(kind, &faults) });
+    if manner.is_cluster {
+        scenario = scenario.cluster(CLUSTER);
+    }
     for (act, count) in [(code.reads, readers), (code.takes, size.clients - readers)] {
         scenario.actors.extend(std::iter::repeat_n(act, count));
     }
@@ -96,38 +100,38 @@ pub fn scenario_of_lease(
     })
 }
 
-/// The algorithm, whether its clients act in several rounds, their lease, and the permits.
-type CodeKey = (&'static str, bool, Duration, u32);
+/// The algorithm, how its clients act, their lease, and the permits.
+type CodeKey = (&'static str, Manner, Duration, u32);
 
 /// The code of an algorithm. All scenarios share it, so what is known of it in one fault class is
 /// known in the others.
-fn code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permits: u32) -> Code {
+fn code(algorithm: &'static Algorithm, manner: Manner, lease: Duration, permits: u32) -> Code {
     static KNOWN: Mutex<BTreeMap<CodeKey, Code>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let code = known.entry((algorithm.name, has_rounds, lease, permits));
-    code.or_insert_with(|| new_code(algorithm, has_rounds, lease, permits)).clone()
+    let code = known.entry((algorithm.name, manner, lease, permits));
+    code.or_insert_with(|| new_code(algorithm, manner, lease, permits)).clone()
 }
 
-fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permits: u32) -> Code {
+fn new_code(algorithm: &'static Algorithm, manner: Manner, lease: Duration, permits: u32) -> Code {
     if let Some(task) = algorithm.task() {
-        return work::code(algorithm, task, has_rounds, lease, permits);
+        return work::code(algorithm, task, manner, lease, permits);
     }
     let terms = Terms { key: "lock".into(), lease, permits };
     let servers = algorithm.servers();
     let open = move |client: &Client| {
-        let connect = |server| Connection::subscribing(client.connection_to(server));
+        let connect = |server| manner.connect(client, server);
         algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
     };
     let kind = algorithm.spec.kind;
     let take_part = |section| {
         let open = open.clone();
-        boxed(move |client: Client| take_part(algorithm.spec, has_rounds, section, open(&client), client))
+        boxed(move |client: Client| take_part(algorithm.spec, manner, section, open(&client), client))
     };
     let (reads, takes) =
         (take_part(READING), take_part(if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION }));
     let probes = boxed(move |client: Client| {
         let mut lock = open(&client);
-        async move { Ok(lock.try_acquire().await?) }
+        async move { manner.unless_refused(lock.try_acquire().await) }
     });
     let before = boxed(move |client: Client| async move { Ok(load_scripts(&client, algorithm).await?) });
     Code { before, reads, takes, probes, last: None }
@@ -137,12 +141,16 @@ fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, pe
 /// and goes on after an error.
 async fn take_part(
     spec: &'static Spec,
-    has_rounds: bool,
+    manner: Manner,
     section: &'static str,
     mut lock: Box<dyn DynLock>,
     client: Client,
 ) -> Result<(), ActorError> {
-    if !has_rounds {
+    if manner.is_cluster {
+        let result = acquire_and_release(spec, section, &mut *lock, &client).await;
+        return manner.unless_refused(result);
+    }
+    if !manner.has_rounds {
         return acquire_and_release(spec, section, &mut *lock, &client).await;
     }
     let mut last = Ok(());

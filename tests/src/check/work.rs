@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use locks::Terms;
 use locks::registry::{Algorithm, AlgorithmKind, Side, Task, Work};
-use locks::{Connection, Terms};
 use redis::AsyncCommands as _;
 use tokio::time::sleep;
 
-use super::code::{Code, load_scripts};
+use super::code::{Code, Manner, load_scripts};
 use crate::client::Client;
 use crate::scenario::{Judge, boxed};
 
@@ -29,13 +29,13 @@ const REQUESTS: usize = 2;
 pub(super) fn code(
     algorithm: &'static Algorithm,
     task: Task,
-    has_rounds: bool,
+    manner: Manner,
     lease: Duration,
     permits: u32,
 ) -> Code {
     let is_limiter = algorithm.spec.kind == AlgorithmKind::Limiter;
     let side = move |client: &Client| Side {
-        connection: Connection::subscribing(client.connection()),
+        connection: manner.connect(client, 0),
         env: client.env(),
         terms: Terms { key: if is_limiter { "requests" } else { JOB }.into(), lease, permits },
     };
@@ -45,23 +45,24 @@ pub(super) fn code(
     });
     let takes = boxed(move |client: Client| async move {
         let mut last = Ok(());
-        for request in 0..if is_limiter || has_rounds { REQUESTS } else { 1 } {
+        for request in 0..if is_limiter || manner.has_rounds { REQUESTS } else { 1 } {
             if is_limiter && request > 0 {
                 sleep(lease / 2).await;
             }
-            let tried = client.cancellable((task.run)(side(&client), work(&client, is_limiter))).await;
+            let tried =
+                client.cancellable((task.run)(side(&client), work(&client, manner, is_limiter))).await;
             // An error that no fault explains is a failure.
             last = last.and(tried.transpose().map(drop));
         }
         Ok(last?)
     });
     let probes = boxed(move |client: Client| async move {
-        Ok((task.run)(side(&client), work(&client, is_limiter)).await?)
+        Ok((task.run)(side(&client), work(&client, manner, is_limiter)).await?)
     });
     // Nothing but what they do is judged.
     let tries = move |client: Client, is_needed: bool| async move {
-        if is_needed || !client.connection().exists(EFFECT).await? {
-            (task.run)(side(&client), work(&client, is_limiter)).await?;
+        if is_needed || !manner.connect(&client, 0).exists(EFFECT).await? {
+            (task.run)(side(&client), work(&client, manner, is_limiter)).await?;
         }
         Ok(())
     };
@@ -71,13 +72,13 @@ pub(super) fn code(
 }
 
 /// What a client does if it may.
-fn work(client: &Client, is_request: bool) -> Work<'_> {
+fn work(client: &Client, manner: Manner, is_request: bool) -> Work<'_> {
     Box::pin(async move {
         if is_request {
             client.did(REQUEST);
             return Ok(());
         }
-        () = client.connection().incr(EFFECT, 1).await?;
+        () = manner.connect(client, 0).incr(EFFECT, 1).await?;
         client.did(JOB);
         Ok(())
     })

@@ -15,9 +15,9 @@ use super::{Client, GatedConnection};
 use crate::live::{Loss, Request, RequestKind};
 use crate::render::first_key;
 
-/// How often a request is sent again after a redirection or `TRYAGAIN`, and how long after the
-/// latter. More of them show nothing else.
-const RETRIES_MAX: usize = 3;
+/// How many redirections of a request are followed. A slot that moves causes fewer.
+const REDIRECTIONS_MAX: usize = 5;
+/// How long a client sleeps before it tries again.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The port of the first server in redirections. Those of the others follow.
 const FIRST_PORT: usize = 6379;
@@ -27,10 +27,11 @@ const FIRST_PORT: usize = 6379;
 ///
 /// A command goes to the server that had the slot of its first key when the connection last heard
 /// of it. Without a key it goes to the first server, and `SCRIPT` to all. `MOVED` and `ASK` are
-/// followed at once, and after `TRYAGAIN` and `CLUSTERDOWN` the client sleeps for 100 ms and tries
-/// again. After three of these, the code gets the error. As in redis-rs, a transaction is not sent
-/// again: its `EXECABORT` is an error. Each request is a step, as on a
-/// [`GatedConnection`], and so is each that follows a redirection.
+/// followed at once. After `TRYAGAIN` and `CLUSTERDOWN` the client sleeps for 100 ms and tries
+/// again, three times by default ([`retries`](ClusterConnection::retries)). Then the code gets the
+/// error. As in redis-rs, a transaction is not sent again: its `EXECABORT` is an error.
+///
+/// Each request is a step, as on a [`GatedConnection`], and so is each that follows a redirection.
 ///
 /// A subscription is one at the server that has the slot of its channel's name. It stays there if
 /// the slot moves: in a cluster, all servers have all messages.
@@ -42,6 +43,7 @@ pub struct ClusterConnection {
     at_first: SlotMap,
     /// The servers of slots that have moved, as far as the client knows.
     moved: BTreeMap<HashSlot, usize>,
+    retries: usize,
 }
 
 /// What a server replies in place of running a request.
@@ -60,11 +62,18 @@ impl Client {
             links: BTreeMap::new(),
             at_first: SlotMap::new(self.servers()),
             moved: BTreeMap::new(),
+            retries: 3,
         }
     }
 }
 
 impl ClusterConnection {
+    /// Sets how often a request is tried again after `TRYAGAIN` and `CLUSTERDOWN`. Each time makes
+    /// schedules longer, and few of them show anything else.
+    pub fn retries(self, retries: usize) -> ClusterConnection {
+        ClusterConnection { retries, ..self }
+    }
+
     /// The server that has a slot, as far as the client knows.
     fn server_of(&self, slot: HashSlot) -> usize {
         self.moved.get(&slot).copied().unwrap_or_else(|| self.at_first.owner(slot))
@@ -78,25 +87,27 @@ impl ClusterConnection {
     async fn send(&mut self, request: Request, key: Option<&[u8]>) -> Result<RedisResult<Value>, Loss> {
         let mut server = key.map_or(0, |key| self.server_of(key_slot(key)));
         let mut next = request.clone();
-        let mut retries = 0;
+        let (mut redirections, mut retries) = (0, 0);
         loop {
             let result = self.link(server).step(next).await?;
-            let Some(refusal) = refusal(&result).filter(|_| retries < RETRIES_MAX) else { return Ok(result) };
-            retries += 1;
             next = request.clone();
-            match refusal {
-                Refusal::Moved(slot, to) => {
+            match refusal(&result) {
+                Some(Refusal::Moved(slot, to)) if redirections < REDIRECTIONS_MAX => {
+                    redirections += 1;
                     self.moved.insert(slot, to);
                     server = to;
                 }
-                Refusal::Ask(to) => {
+                Some(Refusal::Ask(to)) if redirections < REDIRECTIONS_MAX => {
+                    redirections += 1;
                     server = to;
                     next = request.asking();
                 }
-                Refusal::TryAgain => {
+                Some(Refusal::TryAgain) if retries < self.retries => {
+                    retries += 1;
                     sleep(RETRY_AFTER).await;
                     server = key.map_or(0, |key| self.server_of(key_slot(key)));
                 }
+                _ => return Ok(result),
             }
         }
     }
@@ -139,9 +150,9 @@ fn refusal(result: &RedisResult<Value>) -> Option<Refusal> {
 /// A clone has connections of its own, and knows what this one knows.
 impl Clone for ClusterConnection {
     fn clone(&self) -> ClusterConnection {
-        let ClusterConnection { client, at_first, moved, .. } = self;
+        let ClusterConnection { client, at_first, moved, retries, .. } = self;
         let (client, at_first, moved) = (client.clone(), at_first.clone(), moved.clone());
-        ClusterConnection { client, links: BTreeMap::new(), at_first, moved }
+        ClusterConnection { client, links: BTreeMap::new(), at_first, moved, retries: *retries }
     }
 }
 

@@ -19,8 +19,11 @@ impl Execution<'_> {
     /// clients judge the end and probe.
     pub(super) fn heal(&mut self) {
         self.resume_all();
-        if self.sim.heal_replication() | self.sim.end_moves() {
+        if self.sim.heal_replication() {
             self.quiesce();
+        }
+        while let Some(end) = self.sim.world.next_end_of_move() {
+            self.take(Step::Fault(end));
         }
         loop {
             let active = self.active();

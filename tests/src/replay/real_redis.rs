@@ -81,6 +81,9 @@ pub enum OnRedisError {
         /// The step or the setting that asks for them.
         what: String,
     },
+    /// The servers of the scenario are a cluster, and the real server is none.
+    #[error("the scenario is of a cluster, and a replay uses a real server that is in no cluster")]
+    Cluster,
     /// A [`Stopper`](crate::execution::Stopper) has ended the replay.
     #[error("the replay was stopped; all keys that it wrote are deleted")]
     Stopped,
@@ -130,6 +133,9 @@ pub fn replay_on_redis(
 ) -> Result<OnRedis, OnRedisError> {
     let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
     let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
+    if as_saved.is_cluster {
+        return Err(OnRedisError::Cluster);
+    }
     if let Some(fault) = fault {
         return Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) });
     }

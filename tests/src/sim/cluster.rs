@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use emulator::{HashSlot, SlotMap, key_slot};
-use redis::{RedisResult, Value};
+use redis::{RedisResult, ServerError, Value};
 
 use super::{Server, Simulation, World};
+use crate::fault::{Fault, FaultKind, Target};
 use crate::live::Request;
 use crate::render::keys_of;
 
@@ -66,7 +67,7 @@ impl Simulation {
         let mut slot_map = SlotMap::clone(&before);
         slot_map.end_move(slot);
         let slot_map = Arc::new(slot_map);
-        self.on_server(from, ("lose slot", &slot_map), |emulator| emulator.serve_slots(owner, &slot_map));
+        self.on_server(from, ("lose slot", &slot_map), |emulator| emulator.lose_slots(owner, &slot_map));
         self.engines[from].shown = None;
         self.world.slot_map = Some(slot_map);
         let deed = ("take slot", slot, held.digest(), at);
@@ -74,13 +75,6 @@ impl Simulation {
         self.copy_to_replicas(from);
         self.copy_to_replicas(to);
         self.world.note_moved([owner, target]);
-    }
-
-    /// Ends the moves of all slots. Returns whether there were any.
-    pub(crate) fn end_moves(&mut self) -> bool {
-        let moving: Vec<HashSlot> = self.world.moving_slots().map(|(slot, _)| slot).collect();
-        moving.iter().for_each(|&slot| self.end_move(slot));
-        !moving.is_empty()
     }
 
     /// Publishes at the other servers what has been published at one of them.
@@ -113,8 +107,8 @@ impl World {
         }
     }
 
-    /// Whether a server has not run a request because its slot moves, or has moved: an error for
-    /// which the client need not be to blame.
+    /// Whether a server has not run a request, or only a part of its script, because its slot moves
+    /// or has moved: an error for which the client need not be to blame.
     pub(super) fn is_refused_by_move(&self, request: &Request, result: &RedisResult<Value>) -> bool {
         let Some(slot_map) = &self.slot_map else { return false };
         let error = match result {
@@ -122,14 +116,26 @@ impl World {
             Ok(reply) => Some(reply),
             Err(_) => None,
         };
-        let is_refusal = |code| matches!(code, "TRYAGAIN" | "EXECABORT");
-        matches!(error, Some(Value::ServerError(error)) if is_refusal(error.code()))
+        // A script has lost a key of its own: it removed it, so that it is no longer here.
+        let is_foreign = |error: &ServerError| {
+            error.details().is_some_and(|text| text.starts_with("Script attempted to access a non local key"))
+        };
+        let is_refusal =
+            |error: &ServerError| matches!(error.code(), "TRYAGAIN" | "EXECABORT") || is_foreign(error);
+        matches!(error, Some(Value::ServerError(error)) if is_refusal(error))
             && request.commands().flat_map(keys_of).any(|key| slot_map.has_moved(key_slot(&key)))
     }
 
     /// The slots that move, each with the server that gets it.
-    pub(crate) fn moving_slots(&self) -> impl Iterator<Item = (HashSlot, usize)> {
+    fn moving_slots(&self) -> impl Iterator<Item = (HashSlot, usize)> {
         self.slot_map.iter().flat_map(|slot_map| slot_map.moving())
+    }
+
+    /// The step that ends the move of a slot, if one moves.
+    pub(crate) fn next_end_of_move(&self) -> Option<Fault> {
+        let (slot, server) = self.moving_slots().next()?;
+        let target = Target::Server(self.primary(server));
+        Some(Fault { target, kind: FaultKind::EndMove, amount: slot.into() })
     }
 
     /// The slots that move to the server of this node.

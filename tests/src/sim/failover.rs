@@ -119,7 +119,7 @@ impl Simulation {
             let (actor, server) = self.world.ends(gate);
             self.world.gates[gate].wrote_before = false;
             self.world.recorder.primary_found(server);
-            self.world.lose_connection(actor);
+            self.world.note_fault_error(actor);
             self.answer(gate, Answer::Lost(Loss::Connection));
         }
         is_broken

@@ -38,7 +38,7 @@ impl Simulation {
         let gate_state = at.gate_state.clone();
         self.world.change_gate(gate, gate_state);
         if push.is_none() {
-            self.world.lose_connection(actor);
+            self.world.note_fault_error(actor);
         }
         if self.recording == Recording::Full {
             let (text, brief) = describe(push.as_ref());

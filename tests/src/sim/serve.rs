@@ -261,10 +261,10 @@ impl Simulation {
         self.record_result(gate, &request, &result, task);
         self.note_exchange(actor, brief, hash_result(&result));
         if self.world.is_refused_by_move(&request, &result) {
-            self.world.get_fault_error(actor);
+            self.world.note_fault_error(actor);
         }
         if result.is_err() && (was_blocked || self.world.session(gate).is_hung_up()) {
-            self.world.lose_connection(actor);
+            self.world.note_fault_error(actor);
             // The server hung up in this step, which has its footprint.
             self.world.gates[gate].session.take_if(|_| was_blocked);
             self.reopen(gate);

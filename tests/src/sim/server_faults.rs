@@ -74,7 +74,7 @@ impl Simulation {
                 world.recorder.server_access(server, Arc::default());
             }
         }
-        world.lose_connection(actor);
+        world.note_fault_error(actor);
         true
     }
 

@@ -370,16 +370,11 @@ impl World {
         copy
     }
 
-    /// A fault is the reason for an error that a client gets.
-    pub(super) fn get_fault_error(&mut self, actor: Actor) {
-        self.recorder.client_ran(actor);
-        self.actor(actor).got_fault_error = true;
-    }
-
     /// A server refused a request or disconnected. If the request was a release, the grant stays,
     /// as if the request had been lost.
-    pub(crate) fn lose_connection(&mut self, actor: Actor) {
-        self.get_fault_error(actor);
+    pub(crate) fn note_fault_error(&mut self, actor: Actor) {
+        self.recorder.client_ran(actor);
+        self.actor(actor).got_fault_error = true;
         self.recorder.reached().lost = true;
     }
 

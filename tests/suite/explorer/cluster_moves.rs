@@ -39,6 +39,7 @@ const COMMANDS: &[&str] = &[
 ];
 const KEYS: [&str; 4] = ["a", "{a}b", "b", "c"];
 const RETRIES_MAX: usize = 3;
+const REDIRECTIONS_MAX: usize = 5;
 /// Brute force takes long.
 const PROGRAMS_MAX: u64 = 60;
 
@@ -61,6 +62,7 @@ struct ClientState {
     done: usize,
     moved: BTreeMap<u16, usize>,
     retries: usize,
+    redirections: usize,
     /// The server that it was sent to, and whether by `ASK`.
     sent_to: Option<(usize, bool)>,
     sleeps: bool,
@@ -180,24 +182,23 @@ impl World {
         own.replies.push(reply.clone());
         let mut words = reply.split(' ');
         let (word, of, to) = (words.next().unwrap(), words.next(), words.next());
-        let retries = own.retries < RETRIES_MAX;
         match (word, of, to) {
-            ("MOVED" | "ASK", Some(of), Some(to)) if retries => {
+            ("MOVED" | "ASK", Some(of), Some(to)) if own.redirections < REDIRECTIONS_MAX => {
                 let to = usize::from(to.ends_with("6380"));
                 if word == "MOVED" {
                     own.moved.insert(of.parse().unwrap(), to);
                 }
                 own.sent_to = Some((to, word == "ASK"));
-                own.retries += 1;
+                own.redirections += 1;
             }
-            ("TRYAGAIN", ..) if retries => {
+            ("TRYAGAIN", ..) if own.retries < RETRIES_MAX => {
                 own.sleeps = true;
                 own.retries += 1;
             }
             _ => {
                 own.has_failed = word.len() > 2 && word.chars().all(|c| c.is_ascii_uppercase());
                 own.done += 1;
-                own.retries = 0;
+                (own.retries, own.redirections) = (0, 0);
             }
         }
     }
@@ -277,19 +278,24 @@ fn scenario(programs: &Programs) -> Scenario {
     })
 }
 
+fn data_at_end(history: &History) -> Option<&String> {
+    history.events.iter().find_map(|event| match &event.kind {
+        EventKind::Judged { violation, .. } => violation.as_ref(),
+        _ => None,
+    })
+}
+
 fn outcome(history: &History, clients: usize) -> String {
     let mut replies = vec![Vec::new(); clients];
-    let mut data = String::new();
     for event in &history.events {
         match &event.kind {
             EventKind::Command { actor: Actor(actor), reply, .. } if *actor < clients => {
                 replies[*actor].push(reply.clone());
             }
-            EventKind::Judged { violation, .. } => data = violation.clone().unwrap_or_default(),
             _ => {}
         }
     }
-    format!("{replies:?}\n{data}")
+    format!("{replies:?}\n{}", data_at_end(history).map_or("", String::as_str))
 }
 
 fn explored(scenario: &Scenario, clients: usize) -> BTreeSet<String> {
@@ -299,6 +305,8 @@ fn explored(scenario: &Scenario, clients: usize) -> BTreeSet<String> {
         if !dpor.is_blocked() {
             let schedule = Schedule { steps: executed.steps.clone() };
             let history = replay(&mut runner, scenario, &schedule, Recording::Full);
+            // What was known of servers and clients led to the same end.
+            assert_eq!(data_at_end(&executed.history), data_at_end(&history), "{schedule}");
             outcomes.insert(outcome(&history, clients));
         }
     }

@@ -1,9 +1,14 @@
 //! Clusters: redirections, and slots that move while clients work.
 
 use expect_test::expect;
+use harness::check::{Participants, scenario};
+use harness::execution::{Learning, Runner};
+use harness::explore::Dpor;
 use harness::oracle::{ExclusiveFact, NoLeak, Success};
-use harness::{Client, Faults, Scenario, exhaustive, from_fn};
+use harness::sim::Recording;
+use harness::{Client, Faults, Scenario, Schedule, exhaustive, from_fn, replay};
 use locks::Subscribe as _;
+use locks::registry::{ALGORITHMS, FaultClass};
 use redis::{RedisResult, aio::ConnectionLike};
 
 use crate::explorer::executions::check;
@@ -105,17 +110,18 @@ fn a_request_for_several_keys_is_tried_again() {
         &scenario,
         "A\nbegin-move 1 15495\nA\nwait\nA\nwait\nA\nwait\nA",
         &expect![[r#"
-        +0 A: SET a 1 → OK
-        +0 begin-move 1 15495
-        +0 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
-        +100 time
-        +100 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
-        +200 time
-        +200 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
-        +300 time
-        +300 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
-        +300 A gives up: TryAgain: Multiple keys request during rehashing of slot
-    "#]],
+            +0 A: SET a 1 → OK
+            +0 begin-move 1 15495
+            +0 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+            +100 time
+            +100 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+            +200 time
+            +200 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+            +300 time
+            +300 A: MGET a {a}b → TRYAGAIN Multiple keys request during rehashing of slot
+            +300 A gives up: TryAgain: Multiple keys request during rehashing of slot
+            +300 end-move 1 15495
+        "#]],
     );
     exhaustive(&scenario.always(Success)).unwrap();
 }
@@ -151,6 +157,29 @@ fn a_transaction_is_redirected_as_a_whole() {
         +0 end-move 1 15495
     "#]],
     );
+}
+
+/// The key is no longer at the server that runs the script. Redis 7.0.15 does the same.
+#[test]
+fn a_script_that_removes_its_key_ends_there() {
+    let scenario = sending(
+        moves(),
+        1,
+        &["SET a 1", "EVAL redis.call('DEL',KEYS[1])return(redis.call('EXISTS',KEYS[1])) 1 a"],
+    );
+    check(
+        &scenario,
+        "A\nbegin-move 1 15495\nA",
+        &expect![[r#"
+        +0 A: SET a 1 → OK
+        +0 begin-move 1 15495
+        +0 A: EVAL redis.ca… 1 a → ERR Script attempted to access a non local key in a cluster node script: ed23b43f1493e3bab4377acf0f2179ddefa951c7, on @user_script:1.
+        +0 A gives up: ResponseError: Script attempted to access a non local key in a cluster node script: ed23b43f1493e3bab4377acf0f2179ddefa951c7, on @user_script:1.
+        +0 end-move 1 15495
+    "#]],
+    );
+    // A fault is the reason for that.
+    exhaustive(&scenario.always(Success)).unwrap();
 }
 
 #[test]
@@ -262,4 +291,25 @@ fn a_replica_of_a_server_takes_over() {
         +0 B: INCR a → 4
     "#]],
     );
+}
+
+/// What is known of servers and clients leads to the events that there are if everything runs.
+#[test]
+fn what_is_known_of_a_cluster_is_what_it_does() {
+    for (name, clients) in
+        [("stalled_queue", 1), ("sliding_window_counter", 2), ("semaphore_fair", 2), ("redisson", 2)]
+    {
+        let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+        let size = Participants { clients, permits: 1, readers: None };
+        let scenario = scenario(algorithm, FaultClass::Cluster, size);
+        let (mut runner, mut dpor) = (Runner::new().learning(Learning::Eager), Dpor::default());
+        for _ in 0..200 {
+            let Some(executed) = dpor.run_next(&mut runner, &scenario) else { break };
+            if !dpor.is_blocked() {
+                let schedule = Schedule { steps: executed.steps.clone() };
+                let again = replay(&mut Runner::new(), &scenario, &schedule, Recording::Lean);
+                assert_eq!(executed.history.events, again.events, "{name}:\n{schedule}");
+            }
+        }
+    }
 }

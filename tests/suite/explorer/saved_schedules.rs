@@ -361,14 +361,14 @@ fn mistakes_are_named_with_their_line() {
         line 4: `lease 10s` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 4: `lease 0ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 6: `must break` is not valid: write `must fail` or `must pass`
-        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server, failover, cancel, pairs, rounds
+        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server, failover, cluster, cancel, pairs, rounds
         line 3: `permits 4294967295` is not valid: write a number up to 26, for example `permits 1`
         line 2: there is an `algorithm` already: remove one of the lines
         line 4: `clients` is there twice: remove one of the lines
         line 5: `readers 3` is not valid: write the number of clients that read, for example `readers 1`
         line 8: "SET" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
         line 8: "0" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
-        line 8: "stop A" is not a step: write `A 1 SET lock`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, `time +5ms` or `wait`
+        line 8: "stop A" is not a step: write `A 1 SET lock`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, `begin-move 1 1234`, `end-move 1 1234`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }

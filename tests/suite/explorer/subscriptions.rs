@@ -173,11 +173,11 @@ async fn woken_by_redisson(client: &redis::Client) {
         b.release().await.unwrap()
     });
     let mut observer = connection.clone();
-    until_listened_to(&mut observer, "lock:channel", 1).await;
+    until_listened_to(&mut observer, "redisson_lock__channel:{lock}", 1).await;
     assert_eq!(a.release().await.unwrap(), Release::Released);
     let release = tokio::time::timeout(Duration::from_secs(30), waiting).await;
     assert_eq!(release.expect("it is woken long before the lease is over").unwrap(), Release::Released);
-    until_listened_to(&mut observer, "lock:channel", 0).await;
+    until_listened_to(&mut observer, "redisson_lock__channel:{lock}", 0).await;
 }
 
 /// A subscription receives every message in order until its connection is closed.

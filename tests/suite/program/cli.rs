@@ -61,6 +61,7 @@ fn check_prints_the_table() {
                    2 clients: failovers 1, old_primary_writable 1
                    2 clients: server_skew 10001ms, failovers 1
                    2 clients: planned_failovers 1
+          cluster  2 clients: moves 1
           cancel   2 clients: cancels 1
           pairs    2 clients: crashes 1, skew 10000ms
                    2 clients: lost 1, skew 10000ms
@@ -71,20 +72,20 @@ fn check_prints_the_table() {
                    2 clients: stalls 1
                    2 clients: lost 1
 
-         algorithm  property          order   skew  crash     slow   lost   server  failover  cancel     pairs    rounds  as stated
-         setnx      exclusive-fact      ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3    ✓ 27         –         –        yes
-                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3    ✓ 27         –         –        yes
-                    owner-safe          ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 4      ✗ 4       ✗ 4    ✓ 27         –         –        yes
-                    recovers              –      –    ✗ 1        –    ✗ 1      ✗ 3       ✗ 3     ✗ 2         –         –        yes
-                    no-leak             ✓ 7  ✓ 128      –    ✓ 652      –      ✗ 3       ✗ 3       –   ✓ 1,548     ✓ 851        yes
-                    progress            ✓ 7      –      –        –      –        –         –       –         –         –        yes
-         mutex      exclusive-fact      ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 3       ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38      ✗ 5  ✓ 266      ✗ 3       ✗ 5    ✓ 41         –         –        yes
-                    owner-safe          ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266  ✓ 8,821   ✓ 1,273    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    recovers              –      –   ✓ 38        –  ✓ 266  ✓ 8,821   ✓ 1,273    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
-                    no-leak             ✓ 7  ✓ 128      –  ✓ 1,940      –      ✗ 3       ✗ 4       –  ✓ ~3,269  ✓ ~1,602        yes
-                    progress            ✓ 7      –      –        –      –        –         –       –         –         –        yes
-                    fenced              ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 5       ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+         algorithm  property          order   skew  crash     slow   lost   server  failover   cluster  cancel     pairs    rounds  as stated
+         setnx      exclusive-fact      ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3     ✓ 113    ✓ 27         –         –        yes
+                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 5      ✗ 3       ✗ 3     ✓ 113    ✓ 27         –         –        yes
+                    owner-safe          ✓ 7  ✓ 128   ✓ 38    ✓ 652    ✗ 4      ✗ 4       ✗ 4     ✓ 113    ✓ 27         –         –        yes
+                    recovers              –      –    ✗ 1        –    ✗ 1      ✗ 3       ✗ 3         –     ✗ 2         –         –        yes
+                    no-leak             ✓ 7  ✓ 128      –    ✓ 652      –      ✗ 3       ✗ 3     ✓ 113       –   ✓ 1,548     ✓ 851        yes
+                    progress            ✓ 7      –      –        –      –        –         –     ✓ 113       –         –         –        yes
+         mutex      exclusive-fact      ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 3       ✗ 5  ✓ ~1,219    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    exclusive-belief    ✓ 7  ✓ 128   ✓ 38      ✗ 5  ✓ 266      ✗ 3       ✗ 5  ✓ ~1,219    ✓ 41         –         –        yes
+                    owner-safe          ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266  ✓ 8,821   ✓ 1,273  ✓ ~1,219    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    recovers              –      –   ✓ 38        –  ✓ 266  ✓ 8,821   ✓ 1,273         –    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
+                    no-leak             ✓ 7  ✓ 128      –  ✓ 1,940      –      ✗ 3       ✗ 4  ✓ ~1,219       –  ✓ ~3,269  ✓ ~1,602        yes
+                    progress            ✓ 7      –      –        –      –        –         –  ✓ ~1,219       –         –         –        yes
+                    fenced              ✓ 7  ✓ 128   ✓ 38  ✓ 1,940  ✓ 266      ✗ 5       ✗ 5  ✓ ~1,219    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
 
          ✓ n   holds in all n schedules within the bounds
          ✓ ~n  holds in n schedules, and some explorations are samples
@@ -92,10 +93,10 @@ fn check_prints_the_table() {
          –     not asked: no meaning here, or a class that this one combines breaks it
 
          sampled  more than 1,000 schedules
-         mutex    pairs rounds
+         mutex    cluster pairs rounds
 
-        90 of 90 verdicts are as stated. For a counterexample: lockstep explain NAME
-        21,031 schedules explored; 237 more blocked, because others cover them
+        101 of 101 verdicts are as stated. For a counterexample: lockstep explain NAME
+        22,363 schedules explored; 237 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&table);
@@ -108,12 +109,12 @@ fn check_names_what_it_did_not_exhaust() {
     let sampled = table.split("breaks it\n\n").nth(1).unwrap();
     expect_test::expect![[r#"
          sampled  more than 300 schedules  more than 30 schedules
-         setnx    slow                     skew failover pairs rounds
-         mutex    slow server              skew lost server failover cancel pairs
-                                           rounds
+         setnx    slow                     skew failover cluster pairs rounds
+         mutex    slow server              skew lost server failover cluster cancel
+                                           pairs rounds
 
-        90 of 90 verdicts are as stated. For a counterexample: lockstep explain NAME
-        17,168 schedules explored; 134 more blocked, because others cover them
+        101 of 101 verdicts are as stated. For a counterexample: lockstep explain NAME
+        17,655 schedules explored; 134 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(sampled);
@@ -135,7 +136,7 @@ fn check_speaks_json() {
         serde_json::from_str(&stdout(&["check", "setnx", "--format", "json"])).unwrap();
     assert_eq!(json["blocked"], 74);
     let rows = json["verdicts"].as_array().unwrap();
-    assert_eq!(rows.len(), 37);
+    assert_eq!(rows.len(), 42);
     assert_eq!(json["bounds"]["skew"][3], "2 clients: jump 20000ms");
     let is_broken = |row: &&serde_json::Value| row["fault_class"] == "crash" && row["verdict"] == "violated";
     let broken: Vec<_> = rows.iter().filter(is_broken).collect();

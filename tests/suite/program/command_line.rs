@@ -44,6 +44,8 @@ fn list_names_everything_within_80_columns() {
          failover  A replica takes over. It lacks the last write, or its clock is
                    ahead, or the old primary still serves some clients, or nothing is
                    wrong with it. It knows no scripts.
+         cluster   The servers are a cluster. A slot moves from one of them to another
+                   while clients work.
          cancel    An acquire or a release is cancelled wherever it waits.
          pairs     Two of the faults above.
          rounds    Each client acquires twice with one lock object, and goes on after

@@ -5,12 +5,13 @@ use crate::program::cli::stdout;
 #[test]
 fn explain_says_what_holds() {
     let text = stdout(&["explain", "set_nx_px_cad", "--property", "owner-safe"]);
-    let holds = "owner-safe holds in order, skew, crash, slow, lost, server, failover, cancel, pairs, rounds: none of ";
+    let holds = "owner-safe holds in order, skew, crash, slow, lost, server, failover, cluster, cancel, pairs, rounds: none of ";
     assert!(text.contains(holds), "{text}");
     assert!(text.ends_with("schedules is a counterexample.\n"), "{text}");
     let text = stdout(&["explain", "set_nx_px_cad", "--property", "owner-safe", "--limit", "300"]);
     assert!(text.contains(holds), "{text}");
-    let sampled = "In skew, slow, server, failover, pairs, rounds, some schedules were only sampled.\n";
+    let sampled =
+        "In skew, slow, server, failover, cluster, pairs, rounds, some schedules were only sampled.\n";
     assert!(text.ends_with(sampled), "{text}");
 }
 

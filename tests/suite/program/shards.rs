@@ -110,6 +110,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                    2 clients: failovers 1, old_primary_writable 1
                    2 clients: server_skew 10001ms, failovers 1
                    2 clients: planned_failovers 1
+          cluster  2 clients: moves 1
           cancel   2 clients: cancels 1
           pairs    2 clients: crashes 1, skew 10000ms
                    2 clients: lost 1, skew 10000ms
@@ -120,27 +121,27 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                    2 clients: stalls 1
                    2 clients: lost 1
 
-         algorithm  property          order  skew  crash  slow  lost   server  failover  cancel     pairs  rounds  as stated
-         setnx      no-leak                                                                                 ✓ 851        yes
-         mutex      exclusive-fact      ✓ 7         ✓ 38                  ✗ 3                    ✓ ~3,269                yes
-                    exclusive-belief    ✓ 7         ✓ 38                  ✗ 3                           –                yes
-                    owner-safe          ✓ 7         ✓ 38              ✓ 8,821                    ✓ ~3,269                yes
-                    recovers              –         ✓ 38              ✓ 8,821                    ✓ ~3,269                yes
-                    no-leak             ✓ 7            –                  ✗ 3                    ✓ ~3,269                yes
-                    progress            ✓ 7            –                    –                           –                yes
-                    fenced              ✓ 7         ✓ 38                  ✗ 5                    ✓ ~3,269                yes
+         algorithm  property          order   skew  crash     slow   lost   server  failover  cluster  cancel  pairs  rounds  as stated
+         setnx      exclusive-fact                   ✓ 38                                                                  –        yes
+                    exclusive-belief                 ✓ 38                                                                  –        yes
+                    owner-safe                       ✓ 38                                                                  –        yes
+                    recovers                          ✗ 1                                                                  –        yes
+                    no-leak                             –                                                              ✓ 851        yes
+         mutex      exclusive-fact           ✓ 128         ✓ 1,940  ✓ 266      ✗ 3       ✗ 5             ✓ 41                       yes
+                    exclusive-belief         ✓ 128             ✗ 5  ✓ 266      ✗ 3       ✗ 5             ✓ 41                       yes
+                    owner-safe               ✓ 128         ✓ 1,940  ✓ 266  ✓ 8,821   ✓ 1,273             ✓ 41                       yes
+                    recovers                     –               –  ✓ 266  ✓ 8,821   ✓ 1,273             ✓ 41                       yes
+                    no-leak                  ✓ 128         ✓ 1,940      –      ✗ 3       ✗ 4                –                       yes
+                    fenced                   ✓ 128         ✓ 1,940  ✓ 266      ✗ 5       ✗ 5             ✓ 41                       yes
 
          ✓ n   holds in all n schedules within the bounds
          ✓ ~n  holds in n schedules, and some explorations are samples
          ✗ n   violated; the shortest counterexample has n steps
          –     not asked: no meaning here, or a class that this one combines breaks it
 
-         sampled  more than 1,000 schedules
-         mutex    pairs
-
         Shard 2/3 alone: other shards have the verdicts of blank cells.
-        23 of 23 verdicts are as stated. For a counterexample: lockstep explain NAME
-        12,986 schedules explored; 49 more blocked, because others cover them
+        37 of 37 verdicts are as stated. For a counterexample: lockstep explain NAME
+        13,358 schedules explored; 111 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&text);
@@ -211,7 +212,7 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge 1.json nth.json
         lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 10 --limit 1000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
-        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 103 column 5
+        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 88 column 5
         $ lockstep merge text.json
         lockstep: text.json is not what `lockstep check --shard I/N --format json` prints; run that again: expected value at line 1 column 1
         $ lockstep merge list.json

@@ -61,6 +61,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::AtLeastOnce, FaultClass::Server),
             (Property::AtMostOnce, FaultClass::Cancel),
             (Property::AtMostOnce, FaultClass::Failover),
+            (Property::AtMostOnce, FaultClass::Cluster),
         ],
     },
     scripts: &[RECOVER, TAKE],

@@ -65,6 +65,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Rate, FaultClass::Cancel),
             (Property::Recovers, FaultClass::Pairs),
             (Property::Rate, FaultClass::Failover),
+            (Property::Rate, FaultClass::Cluster),
         ],
     },
     scripts: &[COUNT],
