@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use harness::execution::{Learning, Runner};
 use harness::explore::Dpor;
+use harness::oracle::Success;
 use harness::trace::History;
-use harness::{Faults, Record, Scenario};
+use harness::{Client, Faults, Record, Scenario};
+use locks::Subscribe as _;
 
 use super::oracles::send;
 use super::outcomes::{probed, watched};
@@ -43,6 +45,23 @@ fn random_programs() {
             expect_equal_histories(&if seed % 3 == 1 { watched(program) } else { program });
         }
     }
+}
+
+/// The server has the subscription until the request to end it arrives. The client has closed the
+/// connection before.
+#[test]
+fn a_subscription_lasts_until_its_late_end() {
+    let subscribes = |client: Client| async move {
+        let subscription = client.connection().subscribe("c").await?;
+        _ = subscription.unsubscribe().await;
+        Ok(())
+    };
+    let counts = |client: Client| async move {
+        send::<redis::Value>(&mut client.connection(), &["PUBSUB", "NUMSUB", "c"]).await?;
+        Ok(())
+    };
+    let scenario = Scenario::new("late end").actors(1, subscribes).actors(1, counts).always(Success);
+    expect_equal_histories(&scenario.faults(Faults::none().delays(1)));
 }
 
 /// Two executions end with equal data. In one of them a client is still inside, and a probe ends
