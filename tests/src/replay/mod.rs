@@ -6,6 +6,7 @@ mod replayed;
 mod comparison;
 mod rescale;
 mod claim;
+mod on_redis;
 mod real_redis;
 
 pub(crate) use claim::Claim;
@@ -13,7 +14,8 @@ pub use claim::ClaimError;
 pub(crate) use comparison::ReplyComparison;
 pub(crate) use follow::ReplayWithAll;
 pub use follow::{Follow, Replay, replay};
-pub use real_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
+pub use on_redis::{Comparison, OnRedis, OnRedisError};
+pub use real_redis::replay_on_redis;
 pub(crate) use replayed::match_scenario;
 pub use replayed::{MismatchError, Replayed, replay_loosely, replay_saved};
 pub(crate) use rescale::{Edge, Rescale};

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use emulator::command::{Flag, lookup};
 use emulator::{Access, Resource};
-use redis::{Client, RedisError};
+use redis::Client;
 
 use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
-use crate::render::printable;
-use crate::replay::{Claim, ClaimError};
-use crate::replay::{Edge, Follow, MismatchError, ReplyComparison, Rescale, SavedSchedule, match_scenario};
+use crate::replay::{
+    Claim, ClaimError, Comparison, Edge, Follow, OnRedis, OnRedisError, ReplyComparison, Rescale,
+    SavedSchedule, match_scenario,
+};
 use crate::scenario::Scenario;
 use crate::schedule::Step;
 use crate::sim::{Recording, START, Server};
@@ -33,83 +34,6 @@ const SLACK_DIVISOR: u32 = 5;
 
 /// The longest execution to wait for.
 const EXECUTION_MAX: Duration = Duration::from_secs(60);
-
-/// The result of a replay on a real server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnRedis {
-    /// The lease that was used.
-    pub lease: Duration,
-    /// How many replies were compared.
-    pub replies: usize,
-    /// The result of the comparison.
-    pub comparison: Comparison,
-}
-
-/// The result of a comparison with the emulator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// All replies and the violation are equal; `None` if there is no violation on either.
-    Same(Option<Violation>),
-    /// The servers differ in this step.
-    Different {
-        /// The step.
-        step: usize,
-        /// The difference.
-        what: String,
-    },
-    /// The executions cannot be compared, because real time interfered.
-    Inconclusive {
-        /// The step.
-        step: usize,
-        /// The interference.
-        what: String,
-    },
-}
-
-/// Why a schedule is not replayed on a real server.
-#[derive(Debug, thiserror::Error)]
-pub enum OnRedisError {
-    /// The schedule does not belong to this scenario.
-    #[error(transparent)]
-    Mismatch(#[from] MismatchError),
-    /// The databases are not available, or not empty.
-    #[error(transparent)]
-    Claim(#[from] ClaimError),
-    /// The schedule has server faults, which a replay cannot cause on a real server.
-    #[error("{what}: a replay on a real server cannot cause server faults")]
-    Servers {
-        /// The step or the setting that asks for them.
-        what: String,
-    },
-    /// The servers of the scenario are a cluster, and the real server is none.
-    #[error("the scenario is of a cluster, and a replay uses a real server that is in no cluster")]
-    Cluster,
-    /// A [`Stopper`](crate::execution::Stopper) has ended the replay.
-    #[error("the replay was stopped; all keys that it wrote are deleted")]
-    Stopped,
-    /// The server no longer answers, so keys of the replay may remain.
-    #[error(
-        "the server no longer answers: {}; when it runs again, delete what the replay may have left there: DEL {keys}",
-        printable(&error.to_string())
-    )]
-    Left {
-        /// The keys that the replay may have written.
-        keys: String,
-        /// The error of the attempt to delete them.
-        #[source]
-        error: RedisError,
-    },
-    /// A command may block. The gate lets the next command through only after the previous reply.
-    #[error(
-        "step {step}: {command} may block, and a replay on a real server runs only commands that reply at once"
-    )]
-    Waits {
-        /// The step.
-        step: usize,
-        /// The command.
-        command: String,
-    },
-}
 
 /// Replays a saved schedule on a real server, in the selected database. If the scenario has several
 /// servers, it uses the databases after it, too. They must be empty, and are empty again
@@ -169,13 +93,6 @@ pub fn replay_on_redis(
         }
     }
     Ok(last.expect("there are leases to try"))
-}
-
-impl OnRedisError {
-    fn left(named: &BTreeSet<(usize, Vec<u8>)>, error: RedisError) -> OnRedisError {
-        let keys: BTreeSet<String> = named.iter().map(|(_, key)| key.escape_ascii().to_string()).collect();
-        OnRedisError::Left { keys: Vec::from_iter(keys).join(" "), error }
-    }
 }
 
 /// The name of the command, if it may block.
@@ -367,26 +284,6 @@ fn first_late(
             (step, format!("the reply came {} ms late{room}", late.as_millis()))
         })
     })
-}
-
-/// Prints, for example, `same violation; 14 replies are the same`.
-impl fmt::Display for OnRedis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "lease {} ms: ", self.lease.as_millis())?;
-        match &self.comparison {
-            Comparison::Same(violation) => {
-                let seen =
-                    if violation.is_some() { "same violation" } else { "no violation on both servers" };
-                write!(f, "{seen}; {} replies are the same", self.replies)
-            }
-            Comparison::Different { step, what } => {
-                write!(f, "different in step {step}: {}", printable(what))
-            }
-            Comparison::Inconclusive { step, what } => {
-                write!(f, "inconclusive in step {step}: {}", printable(what))
-            }
-        }
-    }
 }
 
 #[cfg(test)]
