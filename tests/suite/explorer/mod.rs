@@ -45,4 +45,5 @@ mod verdicts;
 mod known_bugs;
 mod reports;
 mod replay_on_redis;
+mod real_counterexamples;
 mod linearizability;
