@@ -39,16 +39,18 @@ pub(crate) struct ReplyComparison {
     slack: Duration,
     /// The names in the second that correspond to those in the first, and the reverse.
     names: [BTreeMap<String, String>; 2],
+    /// Some words were times, which differ by little.
+    pub(crate) has_times: bool,
 }
 
 impl ReplyComparison {
     pub(crate) fn new(starts: (Timestamp, Timestamp), slack: Duration) -> ReplyComparison {
-        ReplyComparison { starts, slack, names: Default::default() }
+        ReplyComparison { starts, slack, names: Default::default(), has_times: false }
     }
 
     /// Whether two texts mean the same. Each is a command or its reply. `command` is the command's
-    /// name.
-    pub(crate) fn is_same(&mut self, command: &str, first: &str, second: &str) -> bool {
+    /// name, and the second one ran `late`.
+    pub(crate) fn is_same(&mut self, command: &str, first: &str, second: &str, late: Duration) -> bool {
         // Two clocks always differ, so their replies are not compared.
         command == "TIME" || {
             let (first, second) = (words(first), words(second));
@@ -56,22 +58,26 @@ impl ReplyComparison {
                 && first
                     .into_iter()
                     .zip(second)
-                    .all(|(first, second)| self.is_same_word(command, first, second))
+                    .all(|(first, second)| self.is_same_word(command, first, second, late))
         }
     }
 
-    fn is_same_word(&mut self, command: &str, first: &str, second: &str) -> bool {
+    fn is_same_word(&mut self, command: &str, first: &str, second: &str, late: Duration) -> bool {
         first == second
             || match (first.parse::<i64>(), second.parse::<i64>()) {
                 (Ok(first), Ok(second)) => {
-                    self.is_same_instant(first, second) || self.is_same_span(command, first, second)
+                    let is_time = self.is_same_instant(first, second, late)
+                        || self.is_same_span(command, first, second);
+                    self.has_times |= is_time;
+                    is_time
                 }
                 _ => self.is_same_name(first, second),
             }
     }
 
     /// Instants may be in seconds, milliseconds or microseconds.
-    fn is_same_instant(&self, first: i64, second: i64) -> bool {
+    fn is_same_instant(&self, first: i64, second: i64, late: Duration) -> bool {
+        let slack = self.slack + late;
         [1, 1_000, 1_000_000].into_iter().any(|per_second: i64| {
             let unit = Duration::from_secs(1).as_micros() as i64 / per_second;
             let since =
@@ -80,7 +86,7 @@ impl ReplyComparison {
             let longest = EXECUTION_MAX.as_micros() as u64;
             first.unsigned_abs() < longest
                 && second.unsigned_abs() < longest
-                && first.abs_diff(second) <= self.slack.as_micros() as u64 + unit as u64
+                && first.abs_diff(second) <= slack.as_micros() as u64 + unit as u64
         })
     }
 
@@ -133,7 +139,8 @@ mod tests {
     #[test]
     fn times_within_slack() {
         let mut replies_of_both = replies_of_both();
-        let mut same = |command, first, second| replies_of_both.is_same(command, first, second);
+        let mut same =
+            |command, first, second| replies_of_both.is_same(command, first, second, Duration::ZERO);
         assert!(same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001150 A1"));
         assert!(!same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001300 A1"));
         assert!(same("GET", "\"1700000001\"", "\"1800000001\""));
@@ -145,12 +152,24 @@ mod tests {
         assert!(!same("EVALSHA", "0", "1"));
         assert!(!same("INCR", "1000", "1001"));
         assert!(same("TIME", "[\"1700000000\", \"0\"]", "[\"1800000000\", \"123456\"]"));
+        let late = Duration::from_millis(100);
+        assert!(replies_of_both.is_same("ZADD", "1700000001000", "1800000001300", late));
+        assert!(!replies_of_both.is_same("ZADD", "1700000001000", "1800000001302", late));
+    }
+
+    #[test]
+    fn times_are_noticed() {
+        let mut replies_of_both = replies_of_both();
+        assert!(replies_of_both.is_same("GET", "\"5\"", "\"5\"", Duration::ZERO));
+        assert!(!replies_of_both.has_times);
+        assert!(replies_of_both.is_same("PTTL", "1000", "990", Duration::ZERO));
+        assert!(replies_of_both.has_times);
     }
 
     #[test]
     fn names_drawn_by_chance_stand_for_each_other() {
         let mut replies_of_both = replies_of_both();
-        let mut same = |first, second| replies_of_both.is_same("SET", first, second);
+        let mut same = |first, second| replies_of_both.is_same("SET", first, second, Duration::ZERO);
         assert!(same("SET lock f81d4fae-7dec-11d0", "SET lock 0d9b22c1-aaaa-4bcd"));
         assert!(same("\"f81d4fae-7dec-11d0\"", "\"0d9b22c1-aaaa-4bcd\""));
         assert!(!same("\"f81d4fae-7dec-11d0\"", "\"77777777-aaaa-4bcd\""));
