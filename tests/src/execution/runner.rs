@@ -17,7 +17,9 @@ use crate::actor::Actor;
 use crate::live::{Code, Collecting, Live, Quiescence};
 use crate::memo::{CodeId, Difference, Memory, UnknownTimer};
 use crate::scenario::Scenario;
-use crate::sim::{Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Simulation, Tries};
+use crate::sim::{
+    Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Simulation, Takeover, Tries,
+};
 use crate::trace::History;
 
 /// The number of executions that run the tasks of clients before learned clients take part.
@@ -87,6 +89,8 @@ pub struct Executed {
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands to real servers named and may have written, each with its server.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
+    /// The failovers on emulators.
+    pub(crate) takeovers: Vec<Takeover>,
 }
 
 impl Executed {
@@ -415,6 +419,7 @@ impl Runner {
             readings_inside: std::mem::take(&mut world.readings_inside),
             livelock: world.livelock.take(),
             named_keys: std::mem::take(&mut world.named_keys),
+            takeovers: std::mem::take(&mut world.takeovers),
         };
         Outcome { executed, checkpoints: checkpoints.map(|kept| kept.after(sim)), lack }
     }

@@ -44,6 +44,11 @@ impl Fault {
         Fault { target, kind, amount: 0 }
     }
 
+    /// Whether a replica takes over.
+    pub(crate) fn is_failover(self) -> bool {
+        self.kind.row().target == TargetKind::Replica
+    }
+
     /// This fault, if clients have these other names.
     pub(crate) fn renamed(self, name: impl Fn(Actor) -> Actor) -> Fault {
         let amount = match self.kind.row().unit {

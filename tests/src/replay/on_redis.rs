@@ -8,7 +8,8 @@ use redis::RedisError;
 
 use crate::oracle::Violation;
 use crate::render::printable;
-use crate::replay::{ClaimError, MismatchError};
+use crate::replay::{ClaimError, MismatchError, RedisServersError};
+use crate::schedule::Step;
 
 /// The result of a replay on a real server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +52,10 @@ pub enum OnRedisError {
     /// The databases are not available, or not empty.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// The schedule has server faults, which a replay cannot cause on a real server.
-    #[error("{what}: a replay on a real server cannot cause server faults")]
+    /// The schedule has server faults which a replay cannot cause on a real server.
+    #[error(
+        "{what}: a replay on real servers sets no clocks of theirs, restarts nothing, and flushes no scripts"
+    )]
     Servers {
         /// The step or the setting that asks for them.
         what: String,
@@ -60,8 +63,29 @@ pub enum OnRedisError {
     /// The servers of the scenario are a cluster, and the real server is none.
     #[error("the scenario is of a cluster, and a replay uses a real server that is in no cluster")]
     Cluster,
+    /// The schedule has failovers, and a given server has no replicas for that.
+    #[error(
+        "the schedule has the step `{step}`, which needs servers with replicas that only the replay uses: \
+         name no URL, and it starts them (`harness::replay::RedisServers`)"
+    )]
+    NeedsServers {
+        /// The first such step.
+        step: Step,
+    },
+    /// The servers that the replay starts do not do what they should.
+    #[error(transparent)]
+    OwnServers(#[from] RedisServersError),
+    /// A link to a replica stops between two steps. In every equivalent order of the schedule, some
+    /// writes before that place are lost, or some behind it are not.
+    #[error(
+        "step {step}: no link to a real replica loses these writes alone, because a part of a step is lost"
+    )]
+    Interleaved {
+        /// The step of the failover.
+        step: usize,
+    },
     /// A [`Stopper`](crate::execution::Stopper) has ended the replay.
-    #[error("the replay was stopped; all keys that it wrote are deleted")]
+    #[error("the replay was stopped; nothing that it wrote is left")]
     Stopped,
     /// The server no longer answers, so keys of the replay may remain.
     #[error(

@@ -14,12 +14,14 @@ use emulator::command::{Flag, lookup};
 use emulator::{Access, Resource};
 use redis::Client;
 
+use super::failovers::{Failovers, FollowOn, losing_last};
 use crate::actor::Actor;
-use crate::execution::Runner;
+use crate::execution::{Executed, Runner};
+use crate::fault::Fault;
 use crate::oracle::{Oracle, Violation};
 use crate::replay::{
-    Claim, ClaimError, Comparison, Edge, Follow, OnRedis, OnRedisError, ReplyComparison, Rescale,
-    SavedSchedule, match_scenario,
+    Claim, ClaimError, Comparison, Edge, Follow, OnRedis, OnRedisError, RedisServers, ReplyComparison,
+    Rescale, SavedSchedule, SavedStep, match_scenario,
 };
 use crate::scenario::Scenario;
 use crate::schedule::Step;
@@ -48,7 +50,8 @@ const EXECUTION_MAX: Duration = Duration::from_secs(60);
 /// # Errors
 /// - A database is not empty, is claimed, or another client writes there meanwhile.
 /// - The server does not answer.
-/// - The schedule cannot run on a real server.
+/// - The schedule cannot run on a real server. If it has failovers, it needs
+///   [`replay_on_servers`].
 pub fn replay_on_redis(
     runner: &mut Runner,
     client: &Client,
@@ -56,36 +59,80 @@ pub fn replay_on_redis(
     scenario: impl Fn(Duration) -> Scenario,
 ) -> Result<OnRedis, OnRedisError> {
     let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
-    let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
-    if as_saved.is_cluster {
+    expect_failovers_alone(saved, &as_saved)?;
+    if let Some(SavedStep { step, .. }) = saved.steps.iter().find(|saved| saved.step.server().is_some()) {
+        return Err(OnRedisError::NeedsServers { step: *step });
+    }
+    let rehearsal = Rehearsal::of(runner, &as_saved, &*oracle, &saved.schedule().steps)?;
+    let (claim, databases) = Claim::of(client, as_saved.servers)?;
+    replay_at(runner, Place::Databases(claim, databases), &rehearsal, saved, scenario)
+}
+
+/// Replays a saved schedule on servers of its own, which have been started for this scenario. In a
+/// failover, a replica takes over there, too. `scenario` makes the scenario for a lease.
+///
+/// [`Runner::stopper`] stops it.
+///
+/// # Errors
+/// - A server does not start, or does not answer.
+/// - The schedule cannot run on real servers.
+///
+/// # Panics
+/// The servers were started for a scenario with another number of them.
+pub fn replay_on_servers(
+    runner: &mut Runner,
+    servers: &mut RedisServers,
+    saved: &SavedSchedule,
+    scenario: impl Fn(Duration) -> Scenario,
+) -> Result<OnRedis, OnRedisError> {
+    let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
+    expect_failovers_alone(saved, &as_saved)?;
+    assert_eq!(servers.clients().len(), as_saved.nodes(), "they were started for another scenario");
+    let mut rehearsal = Rehearsal::of(runner, &as_saved, &*oracle, &saved.schedule().steps)?;
+    if let Err(interleaved) = rehearsal.failovers() {
+        let sorted = Rehearsal::of(runner, &as_saved, &*oracle, &rehearsal.losing_last())?;
+        let what = |of: &Rehearsal<'_>| of.violation.as_ref().map(|violation| violation.what.clone());
+        if sorted.failovers().is_err() || what(&sorted) != what(&rehearsal) {
+            return Err(interleaved);
+        }
+        rehearsal = sorted;
+    }
+    replay_at(runner, Place::Servers(servers), &rehearsal, saved, scenario)
+}
+
+/// Checks that the servers are no cluster, and that failovers are their only faults.
+fn expect_failovers_alone(saved: &SavedSchedule, scenario: &Scenario) -> Result<(), OnRedisError> {
+    if scenario.is_cluster {
         return Err(OnRedisError::Cluster);
     }
-    if let Some(fault) = fault {
-        return Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) });
+    let is_other = |fault: &Fault| fault.target.server().is_some() && !fault.is_failover();
+    match saved.steps.iter().find(|saved| saved.step.fault().as_ref().is_some_and(is_other)) {
+        Some(fault) => {
+            Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) })
+        }
+        None => Ok(()),
     }
-    let emulators = runner.emulators(as_saved.servers).to_vec();
-    let survey = || Rescale::survey(&emulators, saved.schedule().steps);
-    let (history, survey) = runner.run_with_thresholds(&as_saved, survey, Recording::Full);
-    if let Some((step, command)) =
-        conversation(&history).find_map(|said| Some((said.step, waiting(said.brief)?)))
-    {
-        return Err(OnRedisError::Waits { step, command });
-    }
-    let (mut claim, databases) = Claim::of(client, as_saved.servers)?;
-    let (violation, named) = (oracle.check(&history), BTreeSet::new());
-    let mut redis_replay =
-        RedisReplay { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
+}
+
+/// Replays a schedule with one lease after the other, until the result is conclusive.
+fn replay_at(
+    runner: &mut Runner,
+    place: Place<'_>,
+    rehearsal: &Rehearsal<'_>,
+    saved: &SavedSchedule,
+    scenario: impl Fn(Duration) -> Scenario,
+) -> Result<OnRedis, OnRedisError> {
+    let mut redis_replay = RedisReplay { runner, place, rehearsal, named: BTreeSet::new() };
     let mut last = None;
     for lease in LEASES {
         let (scenario, _) = match_scenario(&scenario(lease), saved)?;
+        redis_replay.place.begin()?;
         let on_redis = redis_replay.run(&scenario, (saved.lease, lease));
-        claim.empty(&redis_replay.named).map_err(|error| match error {
-            ClaimError::Redis(error) => OnRedisError::left(&redis_replay.named, error),
-            error => error.into(),
-        })?;
+        redis_replay.place.empty(&redis_replay.named)?;
         if redis_replay.runner.is_stopped() {
             return Err(OnRedisError::Stopped);
         }
+        let on_redis = on_redis?;
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
         last = Some(on_redis);
         if is_conclusive {
@@ -93,6 +140,73 @@ pub fn replay_on_redis(
         }
     }
     Ok(last.expect("there are leases to try"))
+}
+
+/// Where a schedule is replayed.
+enum Place<'a> {
+    /// In claimed databases, one for each server of the scenario.
+    Databases(Claim, Vec<Client>),
+    /// On servers that are there for nothing else.
+    Servers(&'a mut RedisServers),
+}
+
+impl Place<'_> {
+    /// An execution is about to begin.
+    fn begin(&mut self) -> Result<(), OnRedisError> {
+        match self {
+            Place::Databases(..) => Ok(()),
+            Place::Servers(servers) => Ok(servers.renew()?),
+        }
+    }
+
+    /// Deletes these keys, if anything but this replay could see them.
+    fn empty(&mut self, named: &BTreeSet<(usize, Vec<u8>)>) -> Result<(), OnRedisError> {
+        let Place::Databases(claim, _) = self else { return Ok(()) };
+        claim.empty(named).map_err(|error| match error {
+            ClaimError::Redis(error) => OnRedisError::left(named, error),
+            error => error.into(),
+        })
+    }
+}
+
+/// An execution of the schedule as it is, on emulators.
+struct Rehearsal<'a> {
+    oracle: &'a dyn Oracle,
+    executed: Executed,
+    survey: Rescale,
+    violation: Option<Violation>,
+}
+
+impl Rehearsal<'_> {
+    /// Follows these steps, which must not wait on a server.
+    fn of<'a>(
+        runner: &mut Runner,
+        scenario: &Scenario,
+        oracle: &'a dyn Oracle,
+        steps: &[Step],
+    ) -> Result<Rehearsal<'a>, OnRedisError> {
+        let emulators = runner.emulators(scenario.nodes()).to_vec();
+        let survey = || Rescale::survey(&emulators, steps.to_vec());
+        let (executed, survey) = runner.run_with_thresholds(scenario, survey, Recording::Full);
+        if let Some((step, command)) =
+            conversation(&executed).find_map(|said| Some((said.step, waiting(said.brief)?)))
+        {
+            return Err(OnRedisError::Waits { step, command });
+        }
+        let violation = oracle.check(&executed);
+        Ok(Rehearsal { oracle, executed, survey, violation })
+    }
+
+    /// What real replicas do in it.
+    fn failovers(&self) -> Result<Failovers, OnRedisError> {
+        let failovers = Failovers::of(&self.executed, &self.executed.takeovers);
+        failovers.map_err(|step| OnRedisError::Interleaved { step })
+    }
+
+    /// The steps in an equivalent order, in which lost writes come last.
+    fn losing_last(&self) -> Vec<Step> {
+        losing_last(self.survey.taken_steps(), &self.executed, &self.executed.takeovers)
+    }
 }
 
 /// The name of the command, if it may block.
@@ -105,23 +219,20 @@ fn waiting(brief: &str) -> Option<String> {
 /// The values that stay equal for all leases.
 struct RedisReplay<'a> {
     runner: &'a mut Runner,
-    databases: Vec<Client>,
-    oracle: &'a dyn Oracle,
-    /// The violation on the emulator, with the saved lease.
-    violation: Option<Violation>,
-    survey: &'a Rescale,
+    place: Place<'a>,
+    rehearsal: &'a Rehearsal<'a>,
     /// The keys that may have been written, each with the index of its database.
     named: BTreeSet<(usize, Vec<u8>)>,
 }
 
 impl RedisReplay<'_> {
-    fn run(&mut self, scenario: &Scenario, leases: (Duration, Duration)) -> OnRedis {
+    fn run(&mut self, scenario: &Scenario, leases: (Duration, Duration)) -> Result<OnRedis, OnRedisError> {
         let (lease, slack) = (leases.1, leases.1 / SLACK_DIVISOR);
         let (replies, comparison) = match self.emulate(scenario, leases, slack) {
-            Ok((stretch, emulated)) => self.compare(scenario, &stretch, &emulated, slack),
+            Ok((stretch, emulated)) => self.compare(scenario, &stretch, &emulated, slack)?,
             Err(inconclusive) => (0, inconclusive),
         };
-        OnRedis { lease, replies, comparison }
+        Ok(OnRedis { lease, replies, comparison })
     }
 
     /// Runs the schedule on the emulator with slack for a real server. The execution must be short
@@ -131,18 +242,19 @@ impl RedisReplay<'_> {
         scenario: &Scenario,
         leases: (Duration, Duration),
         slack: Duration,
-    ) -> Result<(Rescale, History), Comparison> {
+    ) -> Result<(Rescale, Executed), Comparison> {
+        let Rehearsal { oracle, survey, violation, .. } = self.rehearsal;
         let rescaled = [Edge::Before, Edge::Past].into_iter().find_map(|edge| {
-            let stretch = || self.survey.rescaled(leases, slack, edge);
+            let stretch = || survey.rescaled(leases, slack, edge);
             let (emulated, stretch) = self.runner.run_with_thresholds(scenario, stretch, Recording::Full);
-            (self.oracle.check(&emulated) == self.violation).then_some((stretch, emulated))
+            (oracle.check(&emulated) == *violation).then_some((stretch, emulated))
         });
         let Some((stretch, emulated)) = rescaled else {
-            let step = self.violation.as_ref().map_or(0, |violation| violation.step);
+            let step = violation.as_ref().map_or(0, |violation| violation.step);
             let what = format!(
                 "with this lease, and {} ms before and after the end of each time to live, the emulator no longer shows {}; does the code take its lease from `client.lease()`?",
                 slack.as_millis(),
-                sentence(self.violation.as_ref())
+                sentence(violation.as_ref())
             );
             return Err(Comparison::Inconclusive { step, what });
         };
@@ -154,20 +266,18 @@ impl RedisReplay<'_> {
             );
             return Err(Comparison::Inconclusive { step: event.step, what });
         }
-        Ok((stretch, emulated.into_history()))
+        Ok((stretch, emulated))
     }
 
-    /// Runs the schedule on the real server, and compares. Returns the number of replies, too.
+    /// Runs the schedule on the real servers, and compares. Returns the number of replies, too.
     fn compare(
         &mut self,
         scenario: &Scenario,
         stretch: &Rescale,
-        emulated: &History,
+        emulated: &Executed,
         slack: Duration,
-    ) -> (usize, Comparison) {
-        let servers = self.databases.iter().cloned().map(Server::Redis).collect();
-        let mut follow = Follow::new(stretch.steps().to_vec());
-        let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
+    ) -> Result<(usize, Comparison), OnRedisError> {
+        let real = self.execute(scenario, stretch.steps(), emulated)?;
         // A script may write keys that its command does not name.
         self.named.extend(written(emulated).chain(real.named_keys.iter().cloned()));
         let comparison = self.difference(emulated, &real, slack);
@@ -178,7 +288,31 @@ impl RedisReplay<'_> {
         let late =
             first_late(&real, |step| stretch.next_end(step), slack).filter(|&(late, _)| late <= parting);
         let inconclusive = late.map(|(step, what)| Comparison::Inconclusive { step, what });
-        (conversation(&real).count(), inconclusive.unwrap_or(comparison))
+        Ok((conversation(&real).count(), inconclusive.unwrap_or(comparison)))
+    }
+
+    /// Runs the schedule on the real servers.
+    fn execute(
+        &mut self,
+        scenario: &Scenario,
+        steps: &[Step],
+        emulated: &Executed,
+    ) -> Result<Executed, OnRedisError> {
+        let real = |clients: Vec<Client>| clients.into_iter().map(Server::Redis).collect();
+        match &mut self.place {
+            Place::Databases(_, databases) => {
+                let (servers, mut follow) = (real(databases.clone()), Follow::new(steps.to_vec()));
+                Ok(self.runner.run_on(servers, scenario, &mut follow, Recording::Full))
+            }
+            Place::Servers(own) => {
+                let failovers = Failovers::of(emulated, &emulated.takeovers);
+                let failovers = failovers.map_err(|step| OnRedisError::Interleaved { step })?;
+                let servers = real(own.clients());
+                let mut follow = FollowOn::new(steps.to_vec(), own, failovers);
+                let executed = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
+                follow.error.map_or(Ok(executed), |error| Err(error.into()))
+            }
+        }
     }
 
     fn difference(&self, emulated: &History, real: &History, slack: Duration) -> Comparison {
@@ -203,7 +337,8 @@ impl RedisReplay<'_> {
             };
             return Comparison::Different { step, what };
         }
-        let (violation, seen) = (self.violation.clone(), self.oracle.check(real));
+        let Rehearsal { oracle, violation, .. } = self.rehearsal;
+        let (violation, seen) = (violation.clone(), oracle.check(real));
         if seen == violation {
             return Comparison::Same(violation);
         }

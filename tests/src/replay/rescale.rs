@@ -101,6 +101,12 @@ impl Rescale {
         self.follow.steps()
     }
 
+    /// The steps that were possible, each with its number in the execution.
+    pub(crate) fn taken_steps(&self) -> impl Iterator<Item = (Step, usize)> {
+        let places = self.follow.taken().iter().copied();
+        self.follow.steps().iter().zip(places).filter_map(|(&step, place)| Some((step, place?)))
+    }
+
     /// The next end of a key's time to live, after this many steps of the execution.
     pub(crate) fn next_end(&self, steps: usize) -> Option<Duration> {
         let moment = self.moments.iter().find(|moment| moment.steps >= steps).or(self.moments.last())?;

@@ -6,7 +6,7 @@ use emulator::{Clock, Emulator, Unit};
 use redis::Value;
 
 use super::gate::{Gate, Passage};
-use super::replication::Follower;
+use super::replication::{Arrived, Follower, Takeover};
 use super::{Server, Simulation, World};
 use crate::fault::{FaultKind, Faults, LostWrites, Target};
 use crate::live::{Answer, Loss, Request};
@@ -44,19 +44,27 @@ impl Simulation {
     /// connections that are open. Returns what is lost.
     pub(crate) fn fail_over(&mut self, replica: usize, lost: LostWrites, stays: bool) -> LostWrites {
         let Some((server, place)) = self.world.followed_by(replica) else { return lost };
-        let order = HappensBefore::of(self.world.history());
-        let arrived = self.world.replication[server].arrived(place, &order, lost);
-        let Some((base, units, lost)) = arrived else { return lost };
+        // Real servers have copied among themselves, and have changed their roles by now.
+        let is_real = matches!(self.servers[replica], Server::Redis(_));
+        let arrived = if is_real { None } else { self.arrived(server, place, lost) };
+        if arrived.is_none() && !is_real {
+            return lost;
+        }
+        let lost = arrived.as_ref().map_or(lost, |arrived| arrived.lost);
         self.world.recorder.reached().lost |= lost != LostWrites::default();
         self.demote(server);
         let former = self.world.primary(server);
         if !stays {
             self.hang_up(former);
         }
-        let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
-        let deed = ("take over", base.digest(), commands);
-        self.on_server(replica, deed, |emulator| emulator.take_over(&base, &units));
-        self.on_server(replica, "tick", Emulator::tick);
+        if let Some(Arrived { base, units, steps: [has, lacks], .. }) = arrived {
+            let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
+            let deed = ("take over", base.digest(), commands);
+            self.on_server(replica, deed, |emulator| emulator.take_over(&base, &units));
+            self.on_server(replica, "tick", Emulator::tick);
+            let step = self.world.history().steps.len() - 1;
+            self.world.takeovers.push(Takeover { node: replica, step, has, lacks });
+        }
         self.world.replication[server].promote(place, stays);
         self.begin_replication_of(server);
         let nodes: Vec<usize> = self.world.replication[server].nodes().collect();
@@ -65,6 +73,12 @@ impl Simulation {
             self.follow_the_primary(former);
         }
         lost
+    }
+
+    /// What a follower of a server has if it takes over without these writes.
+    fn arrived(&self, server: usize, place: usize, lost: LostWrites) -> Option<Arrived> {
+        let order = HappensBefore::of(self.world.history());
+        self.world.replication[server].arrived(place, &order, lost)
     }
 
     /// The former primaries no longer serve their clients, and all replicas get everything. Returns

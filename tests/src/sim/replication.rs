@@ -45,6 +45,29 @@ impl Follower {
     }
 }
 
+/// What a follower has when it takes over.
+pub(super) struct Arrived {
+    /// What all followers had.
+    pub(super) base: Arc<Snapshot>,
+    /// What has arrived since.
+    pub(super) units: Vec<Arc<Unit>>,
+    pub(super) lost: LostWrites,
+    /// The places of the steps whose writes it has, and of those that are lost.
+    pub(super) steps: [Vec<usize>; 2],
+}
+
+/// The writes of the last log that a replica has when it takes over.
+#[derive(Clone, Debug)]
+pub(crate) struct Takeover {
+    pub(crate) node: usize,
+    /// The place of the step in which it takes over.
+    pub(crate) step: usize,
+    /// The places of the steps whose writes it has.
+    pub(crate) has: Vec<usize>,
+    /// The places of the steps whose writes are lost.
+    pub(crate) lacks: Vec<usize>,
+}
+
 /// Effects that replicas apply together.
 #[derive(Clone)]
 struct Write {
@@ -149,21 +172,23 @@ impl Replication {
     }
 
     /// A follower takes over without these writes and all that came about because of them. If it
-    /// cannot lack them, it has everything. Returns what all followers had, what has arrived since,
-    /// and what is lost.
+    /// cannot lack them, it has everything.
     pub(super) fn arrived(
         &self,
         follower: usize,
         order: &HappensBefore,
         lost: LostWrites,
-    ) -> Option<(Arc<Snapshot>, Vec<Arc<Unit>>, LostWrites)> {
+    ) -> Option<Arrived> {
         let lost = self.lost(&self.consequences(order), lost).and_then(|writes| {
             let is_possible = self.followers[follower].may_lack(&writes);
             self.counted(&writes).filter(|_| is_possible).map(|lost| (writes, lost))
         });
         let (writes, lost) = lost.unwrap_or_default();
-        let has = (0..self.log.len()).filter(|&write| !writes.contains(write));
-        Some((self.base.clone()?, has.map(|write| self.log[write].unit.clone()).collect(), lost))
+        let (lacks, has): (Vec<usize>, _) = (0..self.log.len()).partition(|&write| writes.contains(write));
+        let units = has.iter().map(|&write| self.log[write].unit.clone()).collect();
+        let steps =
+            [has, lacks].map(|own: Vec<usize>| own.iter().map(|&write| self.log[write].step).collect());
+        Some(Arrived { base: self.base.clone()?, units, lost, steps })
     }
 
     /// A follower is the primary from now on. If the former one `stays`, it still serves its

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use emulator::{Access, Emulator, Footprint, Resource};
 
-use super::Simulation;
+use super::session::Session;
+use super::{Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::Faults;
 
@@ -40,6 +41,11 @@ impl Simulation {
     /// Closes the subscribed and blocked connections of a server.
     pub(super) fn hang_up(&mut self, server: usize) {
         self.on_server(server, "hang up", Emulator::hang_up);
+        if let Server::Redis(_) = self.servers[server] {
+            let gates = self.world.gates.iter().filter(|gate| gate.server == server);
+            gates.filter_map(|gate| gate.session.as_ref()).for_each(Session::hang_up);
+            self.fetch_pushes(server);
+        }
         self.close_subscriptions(server);
     }
 

@@ -3,14 +3,15 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use emulator::{BlockedCommand, DirectConnection, Emulator};
+use emulator::{BlockedCommand, Clock, DirectConnection, Emulator};
 use redis::{Cmd, Pipeline, ProtocolVersion, PushInfo, RedisError, RedisResult, Value};
 
 use super::server::{Server, connect};
 use crate::live::{Request, RequestKind, Traffic};
+use crate::render::bytes_of;
 
 /// A request that is being run. The first poll sends it.
 pub(super) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
@@ -29,7 +30,38 @@ pub(crate) struct Real {
     connection: Option<redis::Connection>,
     /// The messages that it has sent between its replies.
     pushes: Receiver<PushInfo>,
+    mirror: Mirror,
 }
+
+/// A connection of an emulator in the same state as one of a real server, which would not say
+/// whether it watches any keys.
+struct Mirror {
+    emulator: Emulator,
+    connection: DirectConnection,
+}
+
+/// The commands that change the state of a connection.
+const OF_CONNECTIONS: [&str; 19] = [
+    "asking",
+    "client",
+    "discard",
+    "exec",
+    "hello",
+    "monitor",
+    "multi",
+    "psubscribe",
+    "punsubscribe",
+    "readonly",
+    "readwrite",
+    "reset",
+    "select",
+    "ssubscribe",
+    "subscribe",
+    "sunsubscribe",
+    "unsubscribe",
+    "unwatch",
+    "watch",
+];
 
 impl Real {
     fn open(client: &redis::Client, traffic: Traffic) -> RedisResult<Real> {
@@ -42,7 +74,31 @@ impl Real {
             connect(client)?
         };
         connection.set_push_sender(sender);
-        Ok(Real { connection: Some(connection), pushes })
+        Ok(Real { connection: Some(connection), ..Real::closed(pushes) })
+    }
+
+    fn closed(pushes: Receiver<PushInfo>) -> Real {
+        let emulator = Emulator::with_clock(Clock::manual());
+        let connection = emulator.connection();
+        Real { connection: None, pushes, mirror: Mirror { emulator, connection } }
+    }
+}
+
+impl Mirror {
+    /// A request is about to run on the real server.
+    fn follow(&mut self, request: &Request) {
+        if let RequestKind::Transaction { .. } = request.kind {
+            // Its end is also that of what the connection watched.
+            self.connection.execute(&[b"UNWATCH"]);
+        }
+        for cmd in request.commands() {
+            let argv: Vec<&[u8]> = cmd.args_iter().map(|arg| bytes_of(&arg)).collect();
+            let is_meant =
+                |name: &&[u8]| OF_CONNECTIONS.iter().any(|of| name.eq_ignore_ascii_case(of.as_bytes()));
+            if argv.first().is_some_and(is_meant) {
+                self.connection.execute(&argv);
+            }
+        }
     }
 }
 
@@ -80,8 +136,7 @@ impl Session {
         match server {
             Server::Emulator(emulator) => Session::over(emulator, OnceLock::new()),
             Server::Redis(client) => {
-                let silent = |_| Real { connection: None, pushes: channel().1 };
-                let real = Real::open(client, traffic).unwrap_or_else(silent);
+                let real = Real::open(client, traffic).unwrap_or_else(|_| Real::closed(channel().1));
                 Session::Redis(Arc::new(Mutex::new(real)))
             }
         }
@@ -95,11 +150,11 @@ impl Session {
         }
     }
 
-    /// Whether the server has disconnected. A real server never does: it is not restarted.
+    /// Whether the server has disconnected.
     pub(crate) fn is_hung_up(&self) -> bool {
         match self {
             Session::Emulator(connection) => connection.get().is_some_and(DirectConnection::is_hung_up),
-            Session::Redis(_) => false,
+            Session::Redis(real) => locked(real).mirror.connection.is_hung_up(),
         }
     }
 
@@ -107,7 +162,18 @@ impl Session {
     pub(super) fn is_as_new(&self) -> bool {
         match self {
             Session::Emulator(connection) => connection.get().is_none_or(DirectConnection::is_as_new),
-            Session::Redis(_) => false,
+            Session::Redis(real) => locked(real).mirror.connection.is_as_new(),
+        }
+    }
+
+    /// A real server disconnects those that wait for something.
+    pub(super) fn hang_up(&self) {
+        if let Session::Redis(real) = self {
+            let mut real = locked(real);
+            real.mirror.emulator.hang_up();
+            if real.mirror.connection.is_hung_up() {
+                real.connection = None;
+            }
         }
     }
 
@@ -141,9 +207,10 @@ impl Session {
             Session::Redis(real) => {
                 use redis::ConnectionLike as _;
                 _ = ask(real, |connection| connection.req_command(&redis::cmd("PING")));
-                let real = real.lock().expect("one task uses it");
+                let real = locked(real);
                 let pushes = real.pushes.try_iter();
-                pushes.map(|PushInfo { kind, data }| Some(Value::Push { kind, data })).collect()
+                let pushes = pushes.map(|PushInfo { kind, data }| Some(Value::Push { kind, data }));
+                pushes.chain(real.mirror.connection.is_hung_up().then_some(None)).collect()
             }
         }
     }
@@ -154,6 +221,9 @@ impl Session {
         Box::pin(async move {
             if request.is_asking {
                 session.request(&redis::cmd("ASKING")).await?;
+            }
+            if let Session::Redis(real) = &session {
+                locked(real).mirror.follow(&request);
             }
             match &request.kind {
                 RequestKind::Arrival => Ok(Value::Okay),
@@ -195,6 +265,10 @@ impl Session {
     }
 }
 
+fn locked(session: &Mutex<Real>) -> MutexGuard<'_, Real> {
+    session.lock().expect("one task uses it")
+}
+
 /// The messages that a real server has sent to a subscriber before its reply to this command, and
 /// the reply.
 fn hear_until_reply(connection: &mut redis::Connection, cmd: &Cmd) -> RedisResult<(Vec<Vec<u8>>, Value)> {
@@ -219,7 +293,7 @@ fn ask<R>(
     session: &Mutex<Real>,
     ask: impl FnOnce(&mut redis::Connection) -> RedisResult<R>,
 ) -> RedisResult<R> {
-    let mut session = session.lock().expect("one task uses it");
+    let mut session = locked(session);
     let connection = session.connection.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
     let answer = ask(connection);
     if answer.as_ref().is_err_and(RedisError::is_io_error) {

@@ -45,5 +45,6 @@ mod verdicts;
 mod known_bugs;
 mod reports;
 mod replay_on_redis;
+mod replay_on_servers;
 mod real_counterexamples;
 mod linearizability;

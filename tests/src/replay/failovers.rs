@@ -1,0 +1,165 @@
+//! Follows a schedule on real servers whose replicas lag and take over as they did on emulators.
+
+use super::redis_process::RedisServersError;
+use super::redis_servers::{Departure, RedisServers};
+use crate::execution::{Choice, Policy};
+use crate::fault::{Fault, FaultKind};
+use crate::replay::Follow;
+use crate::schedule::Step;
+use crate::sim::Takeover;
+use crate::trace::{EventKind, HappensBefore, History};
+
+/// What real servers do in an execution, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Failovers(Vec<Deed>);
+
+/// What a replica does right before a step.
+#[derive(Clone, Copy, Debug)]
+struct Deed {
+    /// The place of the step.
+    before: usize,
+    node: usize,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    /// It gets nothing more.
+    Leaves,
+    TakesOver(Fault),
+}
+
+impl Failovers {
+    /// The deeds of an execution on emulators. A real link stops at one place. If no such place has
+    /// all that is lost behind it and nothing else, returns the number of the failover's step.
+    pub(super) fn of(history: &History, takeovers: &[Takeover]) -> Result<Failovers, usize> {
+        let mut deeds = Vec::new();
+        for Takeover { node, step, has, lacks } in takeovers {
+            let number = step + 1;
+            let fault = history.events.iter().find_map(|event| match event.kind {
+                EventKind::Fault { fault, .. } if event.step == number => Some(fault),
+                _ => None,
+            });
+            let fault = fault.expect("a failover is recorded");
+            if let Some(&first) = lacks.iter().min() {
+                if has.iter().any(|&other| other >= first) {
+                    return Err(number);
+                }
+                deeds.push(Deed { before: first, node: *node, what: What::Leaves });
+            }
+            deeds.push(Deed { before: *step, node: *node, what: What::TakesOver(fault) });
+        }
+        deeds.sort_by_key(|deed| deed.before);
+        Ok(Failovers(deeds))
+    }
+}
+
+/// Steps of an execution on emulators, each with its number there, in an equivalent order: whatever
+/// a failover loses comes last before it.
+pub(super) fn losing_last(
+    steps: impl Iterator<Item = (Step, usize)>,
+    history: &History,
+    takeovers: &[Takeover],
+) -> Vec<Step> {
+    let order = HappensBefore::of(history);
+    let is_lost = |takeover: &&Takeover, place: usize| {
+        let comes_of = |&lost: &usize| lost == place || order.precedes(lost, place);
+        place < takeover.step && takeover.lacks.iter().any(comes_of)
+    };
+    let mut steps: Vec<((usize, bool), Step)> = steps
+        .map(|(step, number)| {
+            let place = number - 1;
+            let takeover = takeovers.iter().find(|takeover| is_lost(takeover, place));
+            (takeover.map_or((place, true), |takeover| (takeover.step, false)), step)
+        })
+        .collect();
+    steps.sort_by_key(|&(place, _)| place);
+    steps.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Follows a schedule, and lets the servers do these deeds.
+pub(super) struct FollowOn<'a> {
+    follow: Follow,
+    servers: &'a mut RedisServers,
+    deeds: std::vec::IntoIter<Deed>,
+    /// Why it has ended early.
+    pub(super) error: Option<RedisServersError>,
+}
+
+impl FollowOn<'_> {
+    pub(super) fn new(steps: Vec<Step>, servers: &mut RedisServers, failovers: Failovers) -> FollowOn<'_> {
+        FollowOn { follow: Follow::new(steps), servers, deeds: failovers.0.into_iter(), error: None }
+    }
+
+    fn run(&mut self, Deed { node, what, .. }: Deed) -> Result<(), RedisServersError> {
+        let departure = match what {
+            What::Leaves => return self.servers.leave(node),
+            What::TakesOver(Fault { kind: FaultKind::PlannedFailover, .. }) => Departure::HandsOver,
+            What::TakesOver(Fault { kind: FaultKind::SplitBrain, .. }) => Departure::Stays,
+            What::TakesOver(_) => Departure::Dies,
+        };
+        self.servers.take_over(node, departure)
+    }
+}
+
+impl Policy for FollowOn<'_> {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let place = history.steps.len();
+        let (mut enabled, mut struck) = (enabled.to_vec(), None);
+        while let Some(&deed) = self.deeds.as_slice().first().filter(|deed| deed.before <= place) {
+            self.deeds.next();
+            if let Err(error) = self.run(deed) {
+                self.error = Some(error);
+                return Choice::Abort;
+            }
+            if let What::TakesOver(fault) = deed.what {
+                struck = Some(fault);
+            }
+        }
+        // What a real replica may lack is not known here, nor what it lacks.
+        enabled.extend(struck.map(Step::Fault));
+        match (self.follow.choose(&enabled, history), struck) {
+            (Choice::Move(Step::Fault(fault)), Some(struck))
+                if (fault.kind, fault.target) == (struck.kind, struck.target) =>
+            {
+                Choice::Move(Step::Fault(struck))
+            }
+            (choice, _) => choice,
+        }
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::fault::Target;
+    use crate::trace::Event;
+
+    /// What real servers do if a failover in the fifth step loses the writes of these steps.
+    fn failovers(has: &[usize], lacks: &[usize]) -> Result<Vec<(usize, bool)>, usize> {
+        let fault = Fault::new(FaultKind::Failover, Target::Server(1));
+        let kind = EventKind::Fault { fault, request: None };
+        let events = vec![Event { step: 5, at: Duration::ZERO, kind }];
+        let takeover = Takeover { node: 1, step: 4, has: has.to_vec(), lacks: lacks.to_vec() };
+        let failovers = Failovers::of(&History { events, ..History::default() }, &[takeover])?;
+        Ok(failovers.0.iter().map(|deed| (deed.before, matches!(deed.what, What::Leaves))).collect())
+    }
+
+    #[test]
+    fn a_replica_leaves_before_the_first_lost_write() {
+        assert_eq!(failovers(&[0, 1], &[]), Ok(vec![(4, false)]));
+        assert_eq!(failovers(&[0, 1], &[2, 3]), Ok(vec![(2, true), (4, false)]));
+    }
+
+    #[test]
+    fn a_link_stops_at_one_place() {
+        assert_eq!(failovers(&[0, 2], &[1]), Err(5));
+        assert_eq!(failovers(&[1], &[1]), Err(5), "a part of what a step wrote");
+    }
+}
