@@ -46,6 +46,10 @@ pub(crate) const REPLAY: &[Example] = &[
         "Also on a real server, in an empty database",
         "lockstep replay setnx.txt --redis redis://localhost:6379/9",
     ),
+    (
+        "Also on real servers that it starts, so that a replica can take over",
+        "lockstep replay setnx.txt --redis",
+    ),
 ];
 
 pub(crate) const SERVE: &[Example] = &[

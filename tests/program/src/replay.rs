@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use harness::check::{Participants, match_class, terms};
 use harness::execution::Runner;
-use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, replay_on_redis};
+use harness::replay::{
+    Comparison, Expectation, OnRedisError, RedisServers, Replayed, Subject, replay_on_redis,
+    replay_on_servers,
+};
 use harness::{SavedSchedule, replay_saved};
 
 use crate::debates::{claim_of, scenario_of};
@@ -20,16 +23,17 @@ use crate::stop;
 /// Replay a saved schedule, print its timeline, and compare the outcome with its expectation
 ///
 /// The exit status is 0 if the outcome meets the expectation, and is equal on a real server; 1 if
-/// not; 3 if the real server was too slow to compare. If you stop it with Ctrl-C, it deletes its
-/// keys on the real server first.
+/// not; 3 if the real server was too slow to compare. If you stop it with Ctrl-C, it first deletes
+/// its keys on the real server, and ends the servers that it has started.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     /// The file that `explain --save` has written
     file: PathBuf,
-    /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty
-    #[arg(long, value_name = "URL")]
-    redis: Option<String>,
+    /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty. Without a
+    /// URL, it starts each `redis-server` that the schedule needs, with replicas if one takes over
+    #[arg(long, value_name = "URL", num_args = 0..=1)]
+    redis: Option<Option<String>>,
     #[command(flatten)]
     drawings: Drawings,
 }
@@ -48,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let saved: SavedSchedule = text.parse().with_context(|| file.to_string())?;
     let head = head(&saved).with_context(|| file.to_string())?;
     match_class(&saved).with_context(|| file.to_string())?;
-    let client = args.redis.as_deref().map(redis::Client::open).transpose();
+    let client = args.redis.as_ref().and_then(Option::as_deref).map(redis::Client::open).transpose();
     let client =
         client.context("--redis is not the URL of a server: write for example redis://host:6379/9")?;
     let scenario = |lease| scenario_of(&saved, lease).expect("the algorithm has been looked for");
@@ -69,35 +73,59 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
         }
     }
-    if let Some(client) = client {
-        let progress = spinner();
-        progress.set_message("replaying on the server, in real time");
-        let stopper = runner.stopper();
-        stop::on_signal(move || {
-            complain(
-                "stopping: the keys of the replay are deleted. Ctrl-C once more ends at once, and leaves them.\n",
-            );
-            stopper.stop();
-        });
-        let on_redis = replay_on_redis(&mut runner, &client, &saved, scenario);
-        progress.finish_and_clear();
-        if let Err(stopped @ OnRedisError::Stopped) = on_redis {
-            complain(&format!("PARTIAL: {stopped}\n"));
-            return Ok(ExitCode::from(stop::STATUS));
-        }
-        let on_redis = on_redis.context("cannot replay on the server")?;
-        super::print(&format!("On the server: {on_redis}.\n"))?;
-        match on_redis.comparison {
-            Comparison::Same(_) => {}
-            Comparison::Different { .. } => {
-                status = 1;
-                super::print(&wrapped(DIFFERENT, ""))?;
-            }
-            Comparison::Inconclusive { .. } => status = status.max(INCONCLUSIVE),
-        }
+    if args.redis.is_some() {
+        return on_redis(&mut runner, client.as_ref(), &saved, status);
     }
     Ok(ExitCode::from(status))
 }
+
+/// Replays a schedule on a given server, or on servers that it starts. `status` is that of the
+/// replay on the emulator.
+fn on_redis(
+    runner: &mut Runner,
+    client: Option<&redis::Client>,
+    saved: &SavedSchedule,
+    mut status: u8,
+) -> Result<ExitCode> {
+    let scenario = |lease| scenario_of(saved, lease).expect("the algorithm has been looked for");
+    let (stopper, stopping) = (runner.stopper(), if client.is_some() { STOPPING } else { STOPPING_OWN });
+    stop::on_signal(move || {
+        complain(stopping);
+        stopper.stop();
+    });
+    let progress = spinner();
+    progress.set_message("replaying on the server, in real time");
+    let on_redis = match client {
+        Some(client) => replay_on_redis(runner, client, saved, scenario),
+        None => {
+            let mut servers = RedisServers::start(&scenario(saved.lease)).context("cannot start servers")?;
+            let started = wrapped(&format!("Started {servers}.\n"), "");
+            progress.suspend(|| super::print(&started))?;
+            replay_on_servers(runner, &mut servers, saved, scenario)
+        }
+    };
+    progress.finish_and_clear();
+    if let Err(stopped @ OnRedisError::Stopped) = on_redis {
+        complain(&format!("PARTIAL: {stopped}\n"));
+        return Ok(ExitCode::from(stop::STATUS));
+    }
+    let on_redis = on_redis.context("cannot replay on the server")?;
+    super::print(&format!("On the server: {on_redis}.\n"))?;
+    match on_redis.comparison {
+        Comparison::Same(_) => {}
+        Comparison::Different { .. } => {
+            status = 1;
+            super::print(&wrapped(DIFFERENT, ""))?;
+        }
+        Comparison::Inconclusive { .. } => status = status.max(INCONCLUSIVE),
+    }
+    Ok(ExitCode::from(status))
+}
+
+/// What the program says when the user stops it.
+const STOPPING: &str =
+    "stopping: the keys of the replay are deleted. Ctrl-C once more ends at once, and leaves them.\n";
+const STOPPING_OWN: &str = "stopping: the servers of the replay end.\n";
 
 /// The next step of the user if the outcome does not meet the expectation.
 fn advice(replayed: &Replayed, file: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -405,6 +406,51 @@ fn replay_compares_with_a_real_server() {
         "{stderr}"
     );
     assert_eq!(stderr.matches(refused).count(), 1, "{stderr}");
+}
+
+/// The ports that a replay names as those of its servers. Nothing listens there any more.
+pub(super) fn ports_of_ended_servers(text: &str) -> Vec<u16> {
+    let text = text.replace('\n', " ");
+    let started = text.split_once("Started redis-server ").map_or("", |(_, rest)| rest);
+    let ports = started.split(" port ").skip(1).map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let ports: Vec<u16> = ports.map(|port| port.unwrap().parse().unwrap()).collect();
+    for &port in &ports {
+        // A server that has been told to end may need a moment for it.
+        let is_gone = (0..100_000).any(|_| TcpStream::connect(("127.0.0.1", port)).is_err());
+        assert!(is_gone, "a server still listens on port {port}: {text}");
+    }
+    ports
+}
+
+#[test]
+fn replay_starts_servers_with_replicas() {
+    let Some(server) = redis_server::borrow() else { return };
+    let path: &str = &saved_schedules::path_of("setnx.failover.exclusive-fact.txt");
+    let text = stdout(&["replay", path, "--redis"]);
+    let (_, started) =
+        text.split_once("\nexclusive-fact is violated, as expected.\nStarted redis-server ").unwrap();
+    assert!(started.ends_with(" ms: same violation; 5 replies are the same.\n"), "{text}");
+    assert_eq!(ports_of_ended_servers(&text).len(), 2, "{text}");
+    let output = lockstep(&["replay", path, "--redis", &server.url()]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let refused = "lockstep: cannot replay on the server: the schedule has the step `failover 2 -A`, which needs servers";
+    assert!(stderr.starts_with(refused), "{stderr}");
+}
+
+#[test]
+fn a_replay_says_that_no_server_is_installed() {
+    let path: &str = &saved_schedules::path_of("setnx.failover.exclusive-fact.txt");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    let output = command.args(["replay", path, "--redis"]).env("PATH", "").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.starts_with(
+            "lockstep: cannot start servers: cannot run `redis-server`: install Redis 7.0, or add "
+        ),
+        "{stderr}"
+    );
 }
 
 /// A server that is killed when the test ends.

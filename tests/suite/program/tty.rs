@@ -1,13 +1,14 @@
 //! The program on a terminal: colours, widths, progress, Ctrl-C.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::explorer::saved_schedules;
+use crate::program::cli::ports_of_ended_servers;
 use crate::program::terminal::{HOSTILE, is_hidden};
 use crate::redis_server;
 
@@ -205,10 +206,45 @@ fn a_stopped_replay_leaves_no_key_on_a_real_server() {
     let (out, err) = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).into();
     assert_eq!(output.status.code(), Some(130), "{out}{err}");
     let expected = "stopping: the keys of the replay are deleted. Ctrl-C once more ends at once, and leaves them.\n\
-                    PARTIAL: the replay was stopped; all keys that it wrote are deleted\n";
+                    PARTIAL: the replay was stopped; nothing that it wrote is left\n";
     assert_eq!(err, expected);
     assert!(!out.contains("On the server"), "{out}");
     assert_eq!(keys(), 0);
+}
+
+const STOPPED: &str = "stopping: the servers of the replay end.\n\
+                       PARTIAL: the replay was stopped; nothing that it wrote is left\n";
+
+/// The servers of a replay end with it, whether it is asked to stop or killed.
+#[test]
+fn a_stopped_replay_leaves_no_server() {
+    if redis_server::borrow().is_none() || !has_signals() {
+        return;
+    }
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/long_failover.txt");
+    let head = "lockstep schedule 1\nalgorithm setnx\nclass failover\npermits 1\nclients 1\nlease 10000ms\n\
+                property exclusive-fact\nmust pass\n\nA 1 SETNX lock\nfailover 2 -A\n";
+    std::fs::write(path, head).unwrap();
+    for signal in ["-INT", "-KILL"] {
+        let mut command = program(&["replay", path, "--redis"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // After the failover a lease passes, and with it seconds.
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("a replica of server 1.\n") {
+            assert_ne!(out.read_line(&mut said).unwrap(), 0, "{said}");
+        }
+        let status = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert!(status.success());
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        let (status, expected) = match signal {
+            "-INT" => (Some(130), STOPPED),
+            _ => (None, ""),
+        };
+        assert_eq!((output.status.code(), &err[..]), (status, expected));
+        assert_eq!(ports_of_ended_servers(&said).len(), 2, "{said}");
+    }
 }
 
 /// Starts a check, and stops it when it has judged something. Returns what it wrote to standard
