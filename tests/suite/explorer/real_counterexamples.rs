@@ -139,7 +139,7 @@ fn every_failover_is_real() {
 }
 
 /// Where the counterexamples of each class are replayed. Those that are refused have other faults
-/// of servers.
+/// of servers, or a cluster.
 #[test]
 fn the_guide_says_where_counterexamples_are_replayed() {
     let head = "| class | counterexamples | on one server | only on servers with replicas | refused | \
@@ -156,7 +156,7 @@ fn the_guide_says_where_counterexamples_are_replayed() {
                 matches!(kind, Some(FaultKind::Failover | FaultKind::SplitBrain | FaultKind::PlannedFailover))
             };
             let (failovers, others): (Vec<_>, Vec<_>) = faults.partition(|saved| takes_over(saved));
-            if !others.is_empty() {
+            if !others.is_empty() || *class == FaultClass::Cluster {
                 refused += 1;
                 continue;
             }

@@ -243,8 +243,18 @@ fn wide(lines: &[Line]) -> String {
 /// The table with short numbers, and each algorithm above its properties.
 fn narrow(lines: &[Line]) -> String {
     let mut grid = grid();
-    // A column of short numbers is narrower than this name.
-    let classes = FaultClass::ALL.iter().map(|class| class.name().replace("failover", "fail-\nover"));
+    // Columns of short numbers are narrower than these names.
+    let syllables = [
+        ("order", "or-\nder"),
+        ("server", "ser-\nver"),
+        ("failover", "fail-\nover"),
+        ("cluster", "clus-\nter"),
+        ("cancel", "can-\ncel"),
+    ];
+    let classes = FaultClass::ALL.iter().map(|class| {
+        let name = class.name();
+        syllables.iter().find(|(whole, _)| *whole == name).map_or(name, |(_, divided)| divided).to_owned()
+    });
     grid.set_header(std::iter::once(String::new()).chain(classes));
     for line in lines {
         let cells = line.cells.iter().map(|cell| cell.text(short).replace("✓ ", "✓").replace("✗ ", "✗"));
