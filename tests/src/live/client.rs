@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use locks::Record;
 
-use super::clients::{Live, Operation, ProcessId, Terms};
+use super::clients::{Live, Terms};
+use super::process::{Operation, ProcessId};
 use super::{Act, Code as _, End, OperationId, Part};
 use crate::actor::Actor;
 use crate::linearizability::Call;

@@ -1,6 +1,5 @@
 //! The live clients of an execution: code that runs, on one paused runtime.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
@@ -11,10 +10,10 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::port::{Inbox, Port};
-use super::{Act, Begun, Code, Moved, Noticed, OperationId, Part, Quiescence, Told};
+use super::port::Inbox;
+use super::process::{ClockError, Own, ProcessId, State};
+use super::{Act, Begun, Code, Moved, Noticed, Quiescence, Told};
 use crate::actor::Actor;
-use crate::trace::HoldId;
 
 /// The settings of a scenario, as far as the code of clients depends on them.
 #[derive(Clone, Debug)]
@@ -56,177 +55,6 @@ pub(crate) struct Live {
 }
 
 const MOVES: u64 = u64::MAX;
-
-#[derive(Default)]
-pub(super) struct State {
-    clients: Vec<Own>,
-    /// The clients whose turns have begun, in order.
-    begun: Vec<Actor>,
-    /// A client was told something since its turns were last taken.
-    has_told: bool,
-}
-
-/// Identifies a process by its place among all. A client that starts anew is another process.
-pub(super) type ProcessId = usize;
-
-/// The state of one process of a client.
-pub(super) struct Own {
-    actor: Actor,
-    pub(super) ports: Vec<Port>,
-    pub(super) operations: Vec<Operation>,
-    /// The operation that is being polled and can be cancelled. A request that is made now belongs
-    /// to it.
-    pub(super) operation: Option<OperationId>,
-    /// The release that is being polled. A command that runs now belongs to it.
-    pub(super) releasing: Option<HoldId>,
-    /// The release that has begun, while no request of it has come out of the stream.
-    pub(super) release_to_come: Option<HoldId>,
-    pub(super) holds: usize,
-    pub(super) n_operations: usize,
-    pub(super) calls: usize,
-    /// The tasks that have sent requests, besides the actor's own code.
-    tasks: Vec<tokio::task::Id>,
-    pub(super) names: u32,
-    pub(super) clock: ClockError,
-    /// The true time at which it last read each of these from its clock, in milliseconds.
-    pub(super) readings: BTreeMap<i64, Duration>,
-    task: Option<AbortHandle>,
-    is_crashed: bool,
-    /// It stands still: its tasks, as far as something has woken them.
-    pub(super) pause: Option<Vec<(Part, Waker)>>,
-    /// It is told something that it has not noticed yet: it starts, or a reply arrives.
-    is_told: bool,
-    /// A timer of it has fired at this time, when nothing else had woken it.
-    fired: Option<Duration>,
-    /// It gets more than it is told.
-    is_sharing: bool,
-    /// Its own task has ended.
-    pub(super) has_ended: bool,
-    turn: Option<Begun>,
-}
-
-/// An operation that can be cancelled.
-pub(super) struct Operation {
-    pub(super) id: OperationId,
-    pub(super) is_cancelled: bool,
-    /// Wakes the task that polls it.
-    pub(super) waker: Option<Waker>,
-}
-
-/// The error of a clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ClockError {
-    skew_ms: i64,
-    drift_ppm: i64,
-}
-
-impl ClockError {
-    /// The whole error, this long after the start.
-    pub(super) fn error_ms(self, now: Duration) -> i64 {
-        self.skew_ms + self.drift_ms(now)
-    }
-
-    /// How far the clock has drifted, this long after the start.
-    pub(super) fn drift_ms(self, now: Duration) -> i64 {
-        (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
-    }
-}
-
-impl Own {
-    fn new(actor: Actor) -> Own {
-        Own {
-            actor,
-            ports: Vec::new(),
-            operations: Vec::new(),
-            operation: None,
-            releasing: None,
-            release_to_come: None,
-            holds: 0,
-            n_operations: 0,
-            calls: 0,
-            tasks: Vec::new(),
-            names: 0,
-            clock: ClockError::default(),
-            readings: BTreeMap::new(),
-            task: None,
-            is_crashed: false,
-            pause: None,
-            is_told: true,
-            fired: None,
-            is_sharing: false,
-            has_ended: false,
-            turn: None,
-        }
-    }
-
-    /// The number of this task, which sends a request.
-    fn task_number(&mut self, id: tokio::task::Id) -> usize {
-        let known = self.tasks.iter().position(|known| *known == id);
-        1 + known.unwrap_or_else(|| {
-            self.tasks.push(id);
-            self.tasks.len() - 1
-        })
-    }
-
-    /// The process that comes after a crash. What it draws and numbers is new, and its connections
-    /// take places of their own.
-    fn next_process(&self) -> Own {
-        let ports = self.ports.iter().map(Port::closed).collect();
-        let Own { actor, holds, calls, names, clock, .. } = *self;
-        Own { ports, holds, calls, names, clock, ..Own::new(actor) }
-    }
-
-    /// Whether it stands still, and something has woken its code.
-    fn is_awake(&self) -> bool {
-        self.pause.iter().flatten().any(|&(part, _)| part == Part::Main)
-    }
-
-    /// It is woken. If nothing told it anything, a timer did it. While it stands still, the first
-    /// timer wakes it, and the others find it awake.
-    fn wake(&mut self, timer: Option<Duration>) {
-        let is_awake = self.turn.is_some() || self.is_awake();
-        if std::mem::take(&mut self.is_told) || is_awake {
-            return;
-        }
-        match timer {
-            Some(at) => self.fired = self.fired.or(Some(at)),
-            // Another client woke it.
-            None => self.is_sharing = true,
-        }
-    }
-}
-
-impl State {
-    /// The latest process of a client.
-    fn latest(&mut self, actor: Actor) -> ProcessId {
-        self.clients.iter().rposition(|own| own.actor == actor).unwrap_or_else(|| {
-            self.clients.push(Own::new(actor));
-            self.clients.len() - 1
-        })
-    }
-
-    /// A client: its latest process.
-    pub(super) fn of(&mut self, actor: Actor) -> &mut Own {
-        let latest = self.latest(actor);
-        self.own(latest)
-    }
-
-    /// A process of a client, which may have crashed.
-    pub(super) fn own(&mut self, process: ProcessId) -> &mut Own {
-        &mut self.clients[process]
-    }
-
-    /// The latest process of a client. After a crash another one begins.
-    pub(super) fn begin_process(&mut self, actor: Actor) -> ProcessId {
-        let latest = self.latest(actor);
-        if !self.own(latest).is_crashed {
-            return latest;
-        }
-        let next = self.own(latest).next_process();
-        self.clients.push(next);
-        self.clients.len() - 1
-    }
-}
 
 impl Live {
     /// Clients whose code runs on this paused runtime, at this time of day. The runtime has to be

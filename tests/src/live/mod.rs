@@ -25,6 +25,7 @@ mod quiescence;
 mod panics;
 mod port;
 mod wire;
+mod process;
 mod clients;
 mod client;
 mod connections;
