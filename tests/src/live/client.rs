@@ -215,3 +215,78 @@ impl LiveClient {
         self.live.state().own(self.process).has_ended = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Told;
+    use super::super::clients::tests::with_live;
+    use super::*;
+
+    const A: Actor = Actor(0);
+
+    #[test]
+    fn whatever_a_client_does_is_numbered() {
+        with_live(|live| {
+            let client = live.client(A);
+            assert_eq!([(); 2].map(|()| client.draw_name()), ["A1", "A2"]);
+            assert_eq!([(); 2].map(|()| client.enter("cs", None, None)), [(A, 1), (A, 2)]);
+            let call = || Call { object: "", name: "pop", args: serde_json::Value::Null };
+            assert_eq!([(); 2].map(|()| client.call(call())), [(A, 1), (A, 2)]);
+            assert_eq!([(); 2].map(|()| client.begin_operation()), [(A, 1), (A, 2)]);
+        });
+    }
+
+    /// Code that passes on a time by its clock means the true time at which it read that.
+    #[test]
+    fn readings_of_a_clock_are_kept() {
+        with_live(|live| {
+            let client = live.client(A);
+            let read = || (client.read_clock(), client.now());
+            live.deliver(A, &Told::Clock { skew_ms: -7, drift_ppm: 1_000 });
+            let first = read();
+            live.take_noticed(&|_| true);
+            live.move_time(Duration::from_secs(5));
+            let second = read();
+            assert_eq!(second.0, first.0 + 5_000 + 5);
+            assert_eq!(
+                [first, second].map(|(read_ms, _)| client.read_at(read_ms)),
+                [Some(first.1), Some(second.1)]
+            );
+            assert_eq!(client.read_at(first.0 + 1), None);
+            assert_eq!(client.drift_ms(client.now()), 5);
+        });
+    }
+
+    #[test]
+    fn operations_are_cancelled_until_they_end() {
+        with_live(|live| {
+            let client = live.client(A);
+            let [one, other] = [(); 2].map(|()| client.begin_operation());
+            assert_eq!(client.set_operation(Some(one)), None);
+            assert_eq!(client.set_operation(None), Some(one));
+            let cancelled = || [one, other].map(|id| client.is_cancelled(id, Waker::noop()));
+            assert_eq!(cancelled(), [false, false]);
+            live.deliver(A, &Told::Cancelled(other));
+            assert_eq!(cancelled(), [false, true]);
+            client.end_operation(one);
+            live.deliver(A, &Told::Cancelled(one));
+            assert_eq!(cancelled(), [false, true]);
+        });
+    }
+
+    #[test]
+    fn releases_can_be_inside_of_each_other() {
+        with_live(|live| {
+            let client = live.client(A);
+            let releasing = || live.state().own(client.process).releasing;
+            let (outer, inner) = ((A, 1), (A, 2));
+            let seen = client.releasing(Some(outer), || {
+                [client.releasing(Some(inner), releasing), client.releasing(None, releasing), releasing()]
+            });
+            assert_eq!(seen, [Some(inner), None, Some(outer)]);
+            assert_eq!(releasing(), None);
+            assert_eq!(client.set_release_to_come(Some(outer)), None);
+            assert_eq!(client.set_release_to_come(None), Some(outer));
+        });
+    }
+}

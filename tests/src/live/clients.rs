@@ -315,3 +315,179 @@ impl Code for Live {
 pub(super) fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::port::Port;
+    use super::super::process::Operation;
+    use super::super::{Answer, Part, PausedRuntime, Traffic};
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+    const SECOND: Duration = Duration::from_secs(1);
+    const START: Timestamp = Timestamp::from_millis(1_000);
+
+    /// Clients on a runtime that is entered.
+    pub(in super::super) fn with_live(act: impl FnOnce(&mut Arc<Live>)) {
+        let paused = PausedRuntime::default();
+        let runtime = paused.get();
+        let _entered = runtime.enter();
+        let terms = Terms { lease: SECOND, leases: vec![2 * SECOND], servers: 1, response_timeout: None };
+        act(&mut paused.clients(terms, START));
+    }
+
+    /// The clients that have done something, with their turns, if these have begun.
+    fn noticed(live: &Live) -> Vec<(Actor, Option<Begun>)> {
+        live.take_noticed(&|_| true).into_iter().map(|noticed| (noticed.actor, noticed.begun)).collect()
+    }
+
+    #[test]
+    fn an_actor_has_its_own_lease_or_that_of_all() {
+        with_live(|live| assert_eq!([A, B].map(|actor| live.terms.lease_of(actor)), [2 * SECOND, SECOND]));
+    }
+
+    #[test]
+    fn time_moves_to_its_end_or_until_a_client_acts() {
+        with_live(|live| {
+            let sleeps = |client: super::super::LiveClient| async move {
+                tokio::time::sleep(SECOND).await;
+                client.draw_name();
+                Ok::<(), String>(())
+            };
+            live.start(A, sleeps, |()| true, 10);
+            live.run();
+            assert_eq!(live.take_noticed(&|_| true)[0].fired, None);
+            assert_eq!((live.move_time(3 * SECOND), live.now()), (Moved::UntilAct, SECOND));
+            assert_eq!(live.take_noticed(&|_| true)[0].fired, Some(SECOND));
+            assert_eq!((live.move_time(3 * SECOND), live.now()), (Moved::There, 3 * SECOND));
+            assert_eq!(live.wall_time(), START + 3 * SECOND);
+            assert_eq!(live.instant(4 * SECOND), live.origin + 4 * SECOND);
+        });
+    }
+
+    /// Nobody notices a task that only sleeps, so it ends at this limit.
+    #[test]
+    fn timers_fire_a_limited_number_of_times() {
+        with_live(|live| {
+            Arc::get_mut(live).unwrap().parks_max = 10;
+            tokio::spawn(async {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            });
+            assert_eq!(live.move_time(SECOND), Moved::TooOften);
+            assert!(live.now() < SECOND);
+        });
+    }
+
+    #[test]
+    fn acts_belong_to_the_code_or_to_a_task_of_a_client() {
+        with_live(|live| {
+            let process = live.state().begin_process(A);
+            let note = || live.note(process, Act::DrawName);
+            live.quiescence.running(A, note);
+            let by = |live: &Live| {
+                let noticed = live.take_noticed(&|_| true).remove(0);
+                let Begun { by_task, turn, .. } = noticed.begun.unwrap();
+                (turn.acts.len(), by_task, noticed.is_sharing)
+            };
+            assert_eq!(by(live), (1, false, false));
+            // Code that nothing has woken shares something with what woke it.
+            note();
+            live.quiescence.running(A, note);
+            assert_eq!(by(live), (2, true, true));
+            live.state().of(A).is_told = true;
+            live.quiescence.running(B, note);
+            assert_eq!(by(live), (1, false, true));
+        });
+    }
+
+    #[test]
+    fn spawned_tasks_have_numbers_from_1() {
+        with_live(|live| {
+            let process = live.state().begin_process(A);
+            let number = |live: &Arc<Live>| {
+                let (live, spawned) = (live.clone(), live.clone());
+                let task = async move { spawned.sending_task(process) };
+                live.block_on(async { tokio::spawn(task).await.unwrap() })
+            };
+            assert_eq!([number(live), number(live)], [1, 2]);
+            assert_eq!(live.sending_task(process), 0);
+            let own = live.clone();
+            let task = async move { own.quiescence.running(A, || own.sending_task(process)) };
+            assert_eq!(live.block_on(async { tokio::spawn(task).await.unwrap() }), 0);
+        });
+    }
+
+    /// Whoever was told something has a turn, unless it stands still, has crashed or cannot run.
+    #[test]
+    fn the_turns_of_clients_begin_when_they_were_told_something() {
+        with_live(|live| {
+            let actors =
+                |live: &Live| noticed(live).into_iter().map(|(actor, begun)| (actor, begun.is_some()));
+            let begun = |live: &Live| actors(live).collect::<Vec<_>>();
+            for actor in [A, B] {
+                live.state().begin_process(actor);
+            }
+            assert!(live.take_noticed(&|_| false).is_empty());
+            assert_eq!(begun(live), [(A, true), (B, true)]);
+            assert_eq!(begun(live), []);
+            let tell = |live: &Live| live.state().clients.iter_mut().for_each(|own| own.is_told = true);
+            tell(live);
+            live.pause(A);
+            assert_eq!(begun(live), [(B, true)]);
+            live.resume(A);
+            assert!(!live.has_told(), "nothing woke it meanwhile");
+            assert_eq!(begun(live), [(A, true)]);
+            // The turns that have begun come first. What A is told in its turn leads to another one.
+            live.poll(B, 1);
+            live.poll(A, 1);
+            tell(live);
+            assert_eq!(begun(live), [(B, true), (A, true)]);
+            assert_eq!(begun(live), [(A, true), (B, true)]);
+            live.note_sharing(0);
+            live.poll(B, 1);
+            assert_eq!(begun(live), [(B, true), (A, false)]);
+            tell(live);
+            live.crash(A);
+            assert_eq!(begun(live), [(B, true)]);
+        });
+    }
+
+    #[test]
+    fn a_client_that_stood_still_is_told_what_woke_it() {
+        with_live(|live| {
+            live.state().of(A).is_told = false;
+            live.pause(A);
+            let wake = |part| live.state().of(A).pause.as_mut().unwrap().push((part, Waker::noop().clone()));
+            wake(Part::Driver);
+            let is_awake = |live: &Live| live.take_noticed(&|_| true).first().map(|noticed| noticed.is_awake);
+            assert_eq!(is_awake(live), None);
+            wake(Part::Main);
+            assert_eq!(is_awake(live), Some(true));
+            live.resume(A);
+            assert!(live.has_told());
+            assert_eq!(is_awake(live), Some(false));
+        });
+    }
+
+    #[test]
+    fn clients_are_told_what_there_is_to_be_told() {
+        with_live(|live| {
+            let answer = |nth| Told::Answered { nth, answer: Answer::Waits };
+            assert!(!live.deliver(A, &answer(0)) && !live.deliver(A, &Told::Heard { nth: 0, message: None }));
+            assert!(live.deliver(A, &Told::Clock { skew_ms: 1, drift_ppm: 2 }));
+            assert!(!live.deliver(A, &Told::Turn) && !live.has_told());
+            live.state().of(A).ports.push(Port::new(0, Traffic::Requests));
+            assert!(live.deliver(A, &answer(0)) && live.has_told());
+            assert!(!live.deliver(A, &answer(1)));
+            let operation = |nth| Operation { id: (A, nth), is_cancelled: false, waker: None };
+            live.state().of(A).operations.extend([operation(1), operation(2)]);
+            assert!(live.deliver(A, &Told::Cancelled((A, 2))));
+            let cancelled: Vec<bool> =
+                live.state().of(A).operations.iter().map(|op| op.is_cancelled).collect();
+            assert_eq!(cancelled, [false, true]);
+        });
+    }
+}

@@ -90,3 +90,58 @@ impl LiveClient {
         self.port(nth, |port| port.was_given_up = true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::super::Code as _;
+    use super::super::clients::tests::with_live;
+    use super::*;
+    use crate::actor::Actor;
+
+    const A: Actor = Actor(0);
+
+    fn request() -> Request {
+        (&redis::cmd("PING")).into()
+    }
+
+    #[test]
+    fn a_connection_takes_the_place_of_a_closed_one_to_its_server() {
+        with_live(|live| {
+            let client = live.client(A);
+            let open = |server| client.open(server, Traffic::Requests);
+            assert_eq!([open(0), open(0), open(1)], [0, 1, 2]);
+            client.close(0);
+            client.close(2);
+            assert_eq!([open(1), open(0), open(0)], [2, 0, 3]);
+            // A request that was given up may still run.
+            client.delay(0, request());
+            client.close(0);
+            assert_eq!(open(0), 4);
+            assert_eq!(client.link(2), (1, Traffic::Requests));
+        });
+    }
+
+    #[test]
+    fn what_a_client_no_longer_waits_for_is_a_request_or_a_message() {
+        with_live(|live| {
+            let client = live.client(A);
+            let nth = client.open(0, Traffic::Requests);
+            client.withdraw(nth);
+            let pending =
+                Pending { request: request(), brief: 0, sent: Duration::ZERO, release: None, task: 0 };
+            client.ask(nth, pending);
+            client.withdraw(nth);
+            assert!(client.poll_message(nth, &Context::from_waker(Waker::noop())).is_pending());
+            client.withdraw(nth);
+            let turn = live.take_noticed(&|_| true).remove(0).begun.unwrap().turn;
+            let withdrawn = turn.acts.iter().filter_map(|act| match act {
+                Act::Withdraw { is_request, .. } => Some(*is_request),
+                _ => None,
+            });
+            assert_eq!(withdrawn.collect::<Vec<_>>(), [true, false]);
+        });
+    }
+}

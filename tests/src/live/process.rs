@@ -182,3 +182,77 @@ impl State {
         self.clients.len() - 1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Traffic;
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A process that has noticed all that it was told.
+    fn asleep() -> Own {
+        Own { is_told: false, ..Own::new(A) }
+    }
+
+    #[test]
+    fn tasks_have_the_numbers_in_which_they_first_send() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let [one, other] = [(); 2].map(|()| runtime.spawn(async {}).id());
+        let mut own = asleep();
+        assert_eq!([one, other, one].map(|id| own.task_number(id)), [1, 2, 1]);
+    }
+
+    #[test]
+    fn a_clock_is_wrong_by_its_skew_and_by_its_drift() {
+        let clock = ClockError { skew_ms: 7, drift_ppm: -2_000 };
+        let errors = |secs| (clock.error_ms(secs * SECOND), clock.drift_ms(secs * SECOND));
+        assert_eq!([errors(0), errors(3)], [(7, 0), (1, -6)]);
+    }
+
+    /// The next process numbers what it does behind the former one, on connections of its own.
+    #[test]
+    fn a_process_begins_after_a_crash() {
+        let mut state = State::default();
+        assert_eq!([A, B, A].map(|actor| state.begin_process(actor)), [0, 1, 0]);
+        let used = state.of(A);
+        (used.holds, used.calls, used.names) = (1, 2, 3);
+        used.clock = ClockError { skew_ms: 4, drift_ppm: 5 };
+        used.ports.push(Port::new(0, Traffic::Requests));
+        used.is_crashed = true;
+        assert_eq!([A, A, B].map(|actor| state.begin_process(actor)), [2, 2, 1]);
+        let next = state.of(A);
+        assert_eq!((next.holds, next.calls, next.names), (1, 2, 3));
+        assert_eq!((next.clock.skew_ms, next.clock.drift_ppm), (4, 5));
+        assert!(next.ports[0].is_free(0) && !next.is_crashed && next.is_told);
+        assert!(state.own(0).is_crashed);
+    }
+
+    #[test]
+    fn a_client_is_woken_by_what_it_is_told_or_by_a_timer_or_by_another() {
+        let woken = |mut own: Own, timer: Option<Duration>| {
+            own.wake(timer);
+            assert!(!own.is_told);
+            (own.fired, own.is_sharing)
+        };
+        let paused = |part| Own { pause: Some(vec![(part, Waker::noop().clone())]), ..asleep() };
+        let timer = Some(SECOND);
+        assert_eq!(woken(asleep(), timer), (timer, false));
+        assert_eq!(woken(asleep(), None), (None, true));
+        for told in [None, timer] {
+            assert_eq!(woken(Own::new(A), told), (None, false));
+            // It is awake already.
+            assert_eq!(woken(Own { turn: Some(Begun::default()), ..asleep() }, told), (None, false));
+            assert_eq!(woken(paused(Part::Main), told), (None, false));
+        }
+        // Only a driver is awake.
+        assert_eq!(woken(paused(Part::Driver), timer), (timer, false));
+        // The first timer counts.
+        assert_eq!(
+            woken(Own { fired: Some(Duration::ZERO), ..asleep() }, timer),
+            (Some(Duration::ZERO), false)
+        );
+    }
+}

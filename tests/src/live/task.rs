@@ -58,3 +58,47 @@ impl Drop for Ended {
         self.0.task_ended();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::clients::tests::with_live;
+    use super::super::{Act, Code as _};
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    #[test]
+    fn polls_and_tasks_of_a_turn_are_counted() {
+        with_live(|live| {
+            let sleeps = || tokio::spawn(std::future::pending::<()>());
+            sleeps();
+            let before = tasks();
+            assert!(live.poll(A, 2));
+            sleeps();
+            sleeps();
+            live.polled(A, before);
+            assert!(live.poll(A, 2));
+            live.polled(A, tasks() + 1);
+            assert!(!live.poll(A, 2));
+            assert_eq!(live.tasks(), 3);
+            let begun = live.take_noticed(&|_| true).remove(0).begun.unwrap();
+            assert_eq!((begun.turn.polls, begun.spawned), (3, 2 - 1));
+        });
+    }
+
+    #[test]
+    fn the_end_of_a_task_is_news_of_a_crashed_client() {
+        with_live(|live| {
+            for actor in [A, B] {
+                let process = live.state().begin_process(actor);
+                live.state().own(process).has_ended = true;
+            }
+            live.crash(B);
+            live.note(1, Act::DrawName);
+            let ended =
+                live.take_noticed(&|_| false).into_iter().map(|n| (n.actor, n.has_ended, n.begun.is_some()));
+            assert_eq!(ended.collect::<Vec<_>>(), [(A, false, false), (B, true, false)]);
+        });
+    }
+}
