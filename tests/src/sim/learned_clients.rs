@@ -169,6 +169,6 @@ impl World {
     fn finish_client(&mut self, actor: Actor, result: Option<bool>) {
         self.actor(actor).life = Life::Ended(result);
         self.note_end(actor);
-        self.activity += 1;
+        self.note_activity();
     }
 }

@@ -23,7 +23,7 @@ impl Simulation {
             let (actor, pushes) = (*actor, session.take_pushes());
             if !pushes.is_empty() {
                 world.gates[nth].pushes.extend(pushes);
-                world.activity += 1;
+                world.note_activity();
                 world.recorder.requests_changed(actor);
             }
         }

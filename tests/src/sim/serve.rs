@@ -57,7 +57,9 @@ impl Simulation {
         let is_withdrawn = world.gates[gate].is_busy();
         world.gates[gate].pending = None;
         world.change_gate(gate, GateState::Empty);
-        world.activity += u64::from(is_withdrawn);
+        if is_withdrawn {
+            world.note_activity();
+        }
     }
 
     /// Opens a connection, with this number among those of the actor.
@@ -322,7 +324,7 @@ impl Simulation {
         let (is_waiting, is_replied) = (world.gates[gate].waits(), world.gates[gate].awaits_reply());
         let pending = world.gates[gate].pending.clone();
         let Some(Pending { request, .. }) = pending else { return };
-        self.world.activity += 1;
+        self.world.note_activity();
         let fault = |kind| Fault::new(kind, Target::Connection(actor, nth));
         if is_waiting {
             self.serve(gate, Passage { fault: Some(fault(FaultKind::Delay)), ..Passage::default() });

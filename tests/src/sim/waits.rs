@@ -57,7 +57,7 @@ impl Simulation {
     fn end_wait(&mut self, gate: usize, result: RedisResult<Value>) {
         let GateState::Blocked(Wait { passage, .. }) = self.world.gates[gate].gate_state else { return };
         self.world.note_awaited(gate);
-        self.world.activity += 1;
+        self.world.note_activity();
         self.finish(gate, result, passage);
     }
 

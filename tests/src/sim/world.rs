@@ -250,6 +250,11 @@ impl World {
         self.recorder.reached().lost = true;
     }
 
+    /// A client did something that the driver may have to handle.
+    pub(super) fn note_activity(&mut self) {
+        self.activity += 1;
+    }
+
     /// A request that a client made at `sent` comes to this gate.
     pub(super) fn arrive(&mut self, gate: usize, sent: Duration) {
         let idx = self.idx(self.gates[gate].actor);
@@ -260,7 +265,7 @@ impl World {
 
     /// A request or a message waits at this gate from now on.
     pub(super) fn wait_at(&mut self, gate: usize) {
-        self.activity += 1;
+        self.note_activity();
         self.change_gate(gate, GateState::Waiting);
         self.recorder.requests_changed(self.gates[gate].actor);
     }
