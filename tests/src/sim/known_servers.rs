@@ -110,8 +110,7 @@ impl Simulation {
     fn in_context(&self, server: usize, deed: u64) -> u64 {
         match &self.world.slot_map {
             Some(slot_map) => fingerprint((deed, self.world.home(server), slot_map)),
-            None if self.config.needs_effects() => fingerprint((deed, "with effects")),
-            None => deed,
+            None => fingerprint((deed, self.config.needs_effects())),
         }
     }
 
@@ -144,9 +143,7 @@ impl Simulation {
         let deed = self.in_context(server, deed);
         let engine = &mut self.engines[server];
         engine.footprint = footprint.clone();
-        if self.config.needs_effects() {
-            engine.units = emulator.effects();
-        }
+        engine.units = emulator.effects();
         let units = engine.units.clone();
         let (Some(learned), Some(state)) = (self.clients.learned(), self.world.servers[server]) else {
             return self.hear_from(server);
