@@ -223,7 +223,7 @@ impl Execution<'_> {
         self.sim.world.actors.push(client);
         self.spawn(actor, act, value);
         self.quiesce();
-        let mut waits = 0;
+        let mut waits = 0..self.scenario.limits.steps;
         while goes_on(&self.sim.world, actor) && !self.lessons.runtime.quiescence.is_expired() {
             let waiting = self.waiting_connections(actor);
             for &connection in &waiting {
@@ -232,8 +232,7 @@ impl Execution<'_> {
             }
             if waiting.is_empty() {
                 // The actor may sleep, and then go on by itself.
-                waits += 1;
-                if waits > self.scenario.limits.steps || !self.advance_until_a_timer(TIMER_MAX) {
+                if waits.next().is_none() || !self.advance_until_a_timer(TIMER_MAX) {
                     break;
                 }
             }
