@@ -23,7 +23,7 @@ impl Simulation {
 
     fn stand_still(&mut self, actor: Actor, pause: Pause) {
         self.world.recorder.client_ran(actor);
-        self.world.actor(actor).pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
+        self.world.stand_still(actor, pause);
         self.code.iter().for_each(|code| code.pause(actor));
         self.note_tasks_run_on(actor);
     }
@@ -44,10 +44,7 @@ impl Simulation {
 
     /// Lets the process of an actor go on. Returns whether it stood still, and no longer does.
     pub(crate) fn resume(&mut self, actor: Actor) -> bool {
-        let has_request = self.world.has_request(actor);
-        let pause = &mut self.world.actor(actor).pause;
-        let pause = pause.take_if(|pause| !(pause.awaits_reply && has_request));
-        let Some(Pause { is_awake, .. }) = pause else { return false };
+        let Some(Pause { is_awake, .. }) = self.world.go_on(actor) else { return false };
         self.note_tasks_run_on(actor);
         match &self.code {
             Some(code) => code.resume(actor),
@@ -59,6 +56,17 @@ impl Simulation {
 }
 
 impl World {
+    /// The process of an actor stands still, for one reason more if it did before.
+    fn stand_still(&mut self, actor: Actor, pause: Pause) {
+        self.actor(actor).pause.get_or_insert(pause).awaits_reply |= pause.awaits_reply;
+    }
+
+    /// The process of an actor goes on if it stood still, unless that awaits a reply.
+    fn go_on(&mut self, actor: Actor) -> Option<Pause> {
+        let has_request = self.has_request(actor);
+        self.actor(actor).pause.take_if(|pause| !(pause.awaits_reply && has_request))
+    }
+
     /// Something has woken the code of a client. Whether its process stands still: if it does, the
     /// code runs when it goes on.
     pub(super) fn stands_still(&mut self, actor: Actor) -> bool {
