@@ -116,3 +116,52 @@ impl World {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use emulator::Clock;
+
+    use super::super::replication::Replication;
+    use super::*;
+    use crate::actor::Actor;
+    use crate::fault::{Fault, FaultKind, Target};
+    use crate::schedule::Step;
+
+    /// The footprint of the last of these commands.
+    fn footprint(commands: &[&[&[u8]]]) -> Arc<Footprint> {
+        let emulator = Emulator::with_clock(Clock::manual());
+        let mut connection = emulator.connection();
+        commands.iter().for_each(|command| _ = connection.execute(command));
+        Arc::new(emulator.footprint())
+    }
+
+    /// The second of two servers is read.
+    #[test]
+    fn what_was_read_is_judged_again_when_it_may_have_changed() {
+        let after = |step: Step, command: Option<(usize, &[&[u8]])>, read: &Arc<Footprint>| {
+            let mut world = World { replication: Replication::of(2, 0), ..World::default() };
+            world.recorder.begin_step(step, None);
+            if let Some((server, command)) = command {
+                world.recorder.server_access(server, footprint(&[command]));
+            }
+            if let Step::Advance(_) = step {
+                world.recorder.time_moved();
+            }
+            world.may_have_changed(&[(1, read.clone())])
+        };
+        let plain = footprint(&[&[b"GET", b"a"]]);
+        let timed = footprint(&[&[b"SET", b"a", b"1", b"PX", b"100"], &[b"GET", b"a"]]);
+        let runs = Step::Run(Actor(0), 0);
+        assert!(after(runs, Some((1, &[b"SET", b"a", b"1"])), &plain));
+        assert!(!after(runs, Some((0, &[b"SET", b"a", b"1"])), &plain), "another server");
+        assert!(!after(runs, Some((1, &[b"SET", b"b", b"1"])), &plain), "another key");
+        assert!(!after(runs, None, &timed));
+        let clock_set = Step::Fault(Fault::new(FaultKind::Skew, Target::Server(0)));
+        for moves_time in [Step::Advance(Duration::from_secs(1)), clock_set] {
+            assert!(after(moves_time, None, &timed) && !after(moves_time, None, &plain), "{moves_time}");
+        }
+        assert!(!World::default().may_have_changed(&[(1, timed)]), "nothing has happened yet");
+    }
+}

@@ -74,3 +74,43 @@ impl World {
         pause.map(|pause| pause.is_awake = true).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::gate::GateState;
+    use super::super::{ActorState, Gate};
+    use super::*;
+
+    const A: Actor = Actor(0);
+
+    /// A client that stands still for these reasons, with a request on its way or without.
+    fn paused(awaits_reply: &[bool], has_request: bool) -> World {
+        let mut world = World::default();
+        world.actors.push(ActorState::new(A));
+        let gate_state = if has_request { GateState::Waiting } else { GateState::Empty };
+        world.gates.push(Gate { gate_state, ..Gate::new(A, 0, 0) });
+        awaits_reply
+            .iter()
+            .for_each(|&awaits_reply| world.stand_still(A, Pause { awaits_reply, ..Pause::default() }));
+        world
+    }
+
+    #[test]
+    fn a_process_goes_on_when_no_reason_is_left() {
+        let goes_on =
+            |awaits_reply: &[bool], has_request| paused(awaits_reply, has_request).go_on(A).is_some();
+        assert!(!goes_on(&[], false), "it did not stand still");
+        assert!(goes_on(&[false], true) && goes_on(&[false], false));
+        for awaits_reply in [&[true][..], &[false, true], &[true, false]] {
+            assert!(!goes_on(awaits_reply, true) && goes_on(awaits_reply, false), "{awaits_reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_stands_still_notes_that_it_was_woken() {
+        let mut world = paused(&[false], false);
+        assert!(world.stands_still(A));
+        assert!(world.go_on(A).is_some_and(|pause| pause.is_awake));
+        assert!(!world.stands_still(A));
+    }
+}

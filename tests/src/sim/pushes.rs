@@ -62,3 +62,26 @@ fn describe(push: Option<&Value>) -> (String, String) {
     let shown = data.iter().map(Format::show).collect::<Vec<_>>().join(", ");
     (format!("{kind}: {shown}"), brief(&kind.to_string(), key))
 }
+
+#[cfg(test)]
+mod tests {
+    use redis::PushKind;
+
+    use super::*;
+
+    /// Of a message about several keys, the first key is enough to tell steps apart.
+    #[test]
+    fn messages_are_described_in_full_and_in_brief() {
+        let described = |kind, data: &[Value]| describe(Some(&Value::Push { kind, data: data.to_vec() }));
+        let [a, b] = ["a", "b"].map(|key| Value::BulkString(key.into()));
+        let texts = |full: &str, brief: &str| (full.to_owned(), brief.to_owned());
+        let keys = Value::Array(vec![a.clone(), b.clone()]);
+        assert_eq!(
+            described(PushKind::Invalidate, &[keys]),
+            texts(r#"invalidate: ["a", "b"]"#, "invalidate a")
+        );
+        assert_eq!(described(PushKind::Message, &[b, a]), texts(r#"message: "b", "a""#, "message b"));
+        assert_eq!(described(PushKind::Invalidate, &[Value::Nil]), texts("invalidate: (nil)", "invalidate"));
+        assert_eq!(describe(None), texts("the end of its connection", "end"));
+    }
+}

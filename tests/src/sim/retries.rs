@@ -296,3 +296,93 @@ impl Simulation {
         next.into_iter().chain(distinguished).min().or(Some(self.config.terms.lease + GRACE))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::gate::GateState;
+    use super::*;
+    use crate::live::Pending;
+    use crate::schedule::Step;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    /// Clients that take these steps, one letter each. In each step a command runs, and each try
+    /// has this many.
+    fn trying(steps: &str, commands: usize) -> World {
+        let mut world = World::default();
+        for actor in [A, B] {
+            world.actors.push(ActorState { life: Life::Running, ..ActorState::new(actor) });
+        }
+        for (step, letter) in (1..).zip(steps.chars()) {
+            let actor = if letter == 'A' { A } else { B };
+            world.recorder.begin_step(Step::Run(actor, 0), None);
+            let exchanges = Arc::make_mut(&mut world.actor(actor).exchanges);
+            let request = (exchanges.len() % commands) as u64;
+            exchanges.push(Exchange { request, reply: 0, step, data: None });
+        }
+        world
+    }
+
+    fn round(world: &World) -> Option<(usize, Vec<Actor>)> {
+        world.find_livelock().map(|livelock| (livelock.round, livelock.actors))
+    }
+
+    #[test]
+    fn a_livelock_is_a_round_of_whole_tries_of_all_clients() {
+        let both = |round: usize| Some((round, vec![A, B]));
+        assert_eq!(round(&trying("ABABAB", 1)), both(2));
+        assert_eq!(round(&trying("ABABABABABAB", 2)), both(4));
+        assert_eq!(round(&trying("AAABBB", 1)), None, "A takes no step in the last round");
+        assert_eq!(round(&trying("AABBAB", 1)), None, "the last rounds differ");
+        assert_eq!(round(&trying("BAB", 1)), None, "too few tries");
+    }
+
+    /// One client alone waits for a change in vain, which is no livelock.
+    #[test]
+    fn clients_that_may_not_end_take_no_part_in_a_livelock() {
+        let without_b = |change: fn(&mut ActorState)| {
+            let mut world = trying("ABABAB", 1);
+            change(world.actor(B));
+            round(&world)
+        };
+        assert_eq!(without_b(|state| state.life = Life::Ended(Some(true))), None);
+        assert_eq!(without_b(|state| state.is_service = true), None);
+        assert_eq!(without_b(|state| state.exchanges = Arc::default()), None, "it gets on");
+    }
+
+    /// A gate of a client at which a request of this hash waits.
+    fn waiting(actor: Actor, brief: u64) -> Gate {
+        let request = (&redis::cmd("PING")).into();
+        let pending = Pending { request, brief, sent: Duration::ZERO, release: None, task: 0 };
+        Gate { gate_state: GateState::Waiting, pending: Some(pending), ..Gate::new(actor, 0, 0) }
+    }
+
+    #[test]
+    fn a_slow_request_arrives_in_the_end() {
+        let mut world = trying("ABABAB", 1);
+        world.gates.push(waiting(A, 0));
+        assert!(round(&world).is_some());
+        world.gates[0].is_slow = true;
+        assert_eq!(round(&world), None);
+    }
+
+    /// If a timer has made the code run, it may have gone on to something else.
+    #[test]
+    fn a_client_still_tries_if_its_request_waits_and_nothing_has_polled_it() {
+        let tries = Tries { actor: A, request: 7, commands: 1, hash: 0 };
+        let still = |gates: &[Gate], polls: (usize, u64)| {
+            let mut world = trying("A", 1);
+            gates.iter().for_each(|gate| world.gates.push(gate.clone()));
+            world.actor(A).polls = polls;
+            world.still_tries(&tries)
+        };
+        let own = [waiting(A, 7)];
+        assert!(still(&own, (0, 1)) && still(&own, (1, 0)) && !still(&own, (1, 1)));
+        assert!(still(&[waiting(B, 8), waiting(A, 7)], (0, 0)));
+        assert!(!still(&[], (0, 0)) && !still(&[waiting(A, 8)], (0, 0)) && !still(&[waiting(B, 7)], (0, 0)));
+        assert!(!still(&[waiting(A, 7), waiting(A, 7)], (0, 0)), "something else waits, too");
+        let replied = Gate { gate_state: GateState::Replied(Ok(redis::Value::Nil)), ..waiting(A, 7) };
+        assert!(!still(&[replied], (0, 0)));
+    }
+}

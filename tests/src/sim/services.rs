@@ -55,3 +55,89 @@ impl World {
         own.filter_map(|gate| gate.pending.as_ref()).any(|pending| pending.request.waits_without_limit())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Gate;
+    use super::super::gate::{GateState, Passage, Wait};
+    use super::*;
+    use crate::live::Pending;
+
+    const CLIENT: Actor = Actor(0);
+    const SERVICE: Actor = Actor(1);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A client and a service.
+    fn world(client: Life, service: Life) -> World {
+        let mut world = World::default();
+        world.actors.push(ActorState { life: client, ..ActorState::new(CLIENT) });
+        world.actors.push(ActorState { life: service, is_service: true, ..ActorState::new(SERVICE) });
+        world
+    }
+
+    #[test]
+    fn the_evening_begins_once_all_others_have_ended() {
+        let noted = |mut world: World, now: Duration| {
+            world.now = now;
+            world.note_evening();
+            world.evening
+        };
+        for (client, is_over) in [
+            (Life::Unstarted, false),
+            (Life::Running, false),
+            (Life::Ended(None), true),
+            (Life::Crashed, true),
+        ] {
+            let evening = noted(world(client, Life::Running), SECOND);
+            assert_eq!(evening, is_over.then_some(SECOND), "{client:?}");
+        }
+        let before = World { evening: Some(SECOND), ..world(Life::Crashed, Life::Running) };
+        assert_eq!(noted(before, 2 * SECOND), Some(SECOND));
+        let mut alone = world(Life::Crashed, Life::Crashed);
+        alone.actor(SERVICE).is_service = false;
+        assert_eq!(noted(alone, SECOND), None, "there is no service");
+    }
+
+    #[test]
+    fn services_have_a_lease_and_some_time_after_it() {
+        let mut world = world(Life::Crashed, Life::Running);
+        assert_eq!(world.time_left(SECOND), None);
+        (world.evening, world.now) = (Some(5 * SECOND), 6 * SECOND);
+        assert_eq!(world.time_left(3 * SECOND), Some(2 * SECOND + GRACE));
+        world.now = 100 * SECOND;
+        assert_eq!(world.time_left(3 * SECOND), Some(Duration::ZERO));
+    }
+
+    /// A service at whose gate is this request, in this state.
+    fn serving(command: &[&str], gate_state: GateState) -> World {
+        let mut world = world(Life::Crashed, Life::Running);
+        let request = (&redis::cmd(command[0]).arg(&command[1..]).to_owned()).into();
+        let pending = Pending { request, brief: 0, sent: Duration::ZERO, release: None, task: 0 };
+        world.gates.push(Gate { gate_state, pending: Some(pending), ..Gate::new(SERVICE, 0, 0) });
+        world
+    }
+
+    #[test]
+    fn a_service_rests_that_nothing_wakes() {
+        let blocked =
+            || GateState::Blocked(Wait { passage: Passage::default(), footprint: None, ends_at: None });
+        let rests =
+            |world: &World, left: Duration| world.services().all(|service| world.rests(service, left));
+        for (service, is_at_rest) in [
+            (Life::Unstarted, false),
+            (Life::Crashed, true),
+            (Life::Ended(None), true),
+            (Life::Running, false),
+        ] {
+            assert_eq!(rests(&world(Life::Crashed, service), SECOND), is_at_rest, "{service:?}");
+        }
+        assert!(rests(&world(Life::Crashed, Life::Running), Duration::ZERO), "its time is over");
+        assert!(rests(&serving(&["BLPOP", "list", "0"], blocked()), SECOND));
+        assert!(!rests(&serving(&["BLPOP", "list", "1"], blocked()), SECOND));
+        assert!(!rests(&serving(&["BLPOP", "list", "0"], GateState::Empty), SECOND));
+        assert!(!rests(&serving(&["PING"], GateState::Waiting), Duration::ZERO), "its request is on the way");
+        let mut others = serving(&["BLPOP", "list", "0"], blocked());
+        others.gates[0].actor = CLIENT;
+        assert!(!rests(&others, SECOND), "another one waits");
+    }
+}

@@ -425,3 +425,65 @@ impl World {
         self.gates.iter().any(|gate| gate.actor == actor && gate.is_busy())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Actor = Actor(0);
+    const B: Actor = Actor(1);
+
+    /// Two clients whose code runs.
+    fn world() -> World {
+        let mut world = World::default();
+        for actor in [A, B] {
+            world.actors.push(ActorState { life: Life::Running, ..ActorState::new(actor) });
+        }
+        world
+    }
+
+    /// Code that asks for `CLIENT ID` may use it as a name.
+    #[test]
+    fn no_two_connections_have_one_number() {
+        let mut world = world();
+        let numbers = [A, B, A, B, A].map(|actor| world.next_connection(actor).unwrap());
+        assert_eq!(numbers[..2], [1, 2]);
+        assert_eq!(BTreeSet::from(numbers).len(), numbers.len());
+        assert_eq!(world.next_connection(Actor(ACTORS_MAX)), None);
+    }
+
+    #[test]
+    fn polls_are_limited_in_each_step() {
+        let mut world = world();
+        assert!(world.note_polls(A, 2, 3) && world.note_polls(A, 1, 3) && world.note_polls(B, 3, 3));
+        world.begin(Step::Run(A, 0));
+        assert!(world.note_polls(A, 3, 3) && world.cut.is_none());
+        assert!(!world.note_polls(A, 1, 3) && world.cut == Some(Cut::Limit));
+        assert!(!world.note_polls(A, 1, 3));
+        assert_eq!(world.history().events.len(), 1, "the limit is recorded once");
+    }
+
+    /// A service goes on for ever, so it is no sign of a limit that others are to blame for.
+    #[test]
+    fn the_busiest_client_is_no_service_until_all_others_have_ended() {
+        let mut world = world();
+        [A, B, A].into_iter().for_each(|actor| world.begin(Step::Run(actor, 0)));
+        assert_eq!(world.busiest(), A);
+        world.actor(A).is_service = true;
+        assert_eq!(world.busiest(), B);
+        world.evening = Some(Duration::ZERO);
+        assert_eq!(world.busiest(), A);
+    }
+
+    #[test]
+    fn steps_are_counted_by_what_they_take() {
+        let mut world = world();
+        let steps =
+            [(Step::Wait, None), (Step::Wait, Some(Budget::STALLS)), (Step::Wait, None), (Step::Wait, None)];
+        for (nth, (step, budget)) in steps.into_iter().enumerate() {
+            assert_eq!(world.spent(Budget::STALLS), u32::from(nth > 1));
+            world.recorder.begin_step(step, budget);
+        }
+        assert_eq!((world.spent(Budget::STALLS), world.waits_in_stall()), (1, 2));
+    }
+}
