@@ -142,6 +142,13 @@ fn actors_may_spawn_and_use_several_connections() {
         "#]],
     );
     assert_eq!(explore_all(&mut Runner::new(), &spawning).unwrap().schedules, 2);
+    // Texts tell the tasks of a client apart.
+    let history = replay(&mut Runner::new(), &spawning, &"A\nA.2\nA".parse().unwrap(), Recording::Full);
+    let tasks = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { sent, .. } => Some(sent.task),
+        _ => None,
+    });
+    assert_eq!(tasks.collect::<Vec<_>>(), [1, 0]);
 }
 
 #[test]

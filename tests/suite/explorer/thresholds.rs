@@ -83,8 +83,13 @@ fn spans(commands: &'static [&'static str], steps: &str) -> Vec<u128> {
         }
         Ok(())
     });
+    spans_after(&mut Runner::new(), &scenario, steps)
+}
+
+/// The spans in milliseconds after these steps of a scenario.
+fn spans_after(runner: &mut Runner, scenario: &Scenario, steps: &str) -> Vec<u128> {
     let mut policy = Spans(steps.parse::<Schedule>().unwrap().steps.into_iter(), Vec::new());
-    Runner::new().run(&scenario, &mut policy, Recording::Lean);
+    runner.run(scenario, &mut policy, Recording::Lean);
     policy.1.iter().map(Duration::as_millis).collect()
 }
 
@@ -110,6 +115,51 @@ fn instants_that_matter() {
 fn instants_are_limited() {
     const KEYS: &[&str] = &["EVAL for\ti=1,20\tdo\tredis.call('SET',i,1,'PX',1000*i)\tend 0", "PING"];
     assert_eq!(spans(KEYS, "A").len(), 2 * 16);
+}
+
+/// A client that sends a second command at some ages of its first one, in milliseconds.
+fn aged(command_at: fn(u128) -> Option<&'static str>) -> Scenario {
+    let scenario = Scenario::new("aged").faults(Faults::none().stalls(1)).lease(Duration::from_secs(2));
+    scenario.actors(1, move |client| async move {
+        let (mut link, since) = (client.connection(), client.now());
+        send::<()>(&mut link, &["PING"]).await?;
+        match command_at((client.now() - since).as_millis()) {
+            Some(command) => Ok(send::<()>(&mut link, &[command]).await?),
+            None => Ok(()),
+        }
+    })
+}
+
+/// The spans after the first step of a scenario that code distinguishes. Without any, time moves
+/// by one millisecond and by four seconds.
+fn learned_spans(runner: &mut Runner, scenario: &Scenario) -> Vec<u128> {
+    let mut spans = spans_after(runner, scenario, "A");
+    spans.retain(|span| ![1, 4000].contains(span));
+    spans
+}
+
+/// Code may do nothing at one of the known instants, and something between them.
+#[test]
+fn code_that_acts_in_a_short_span_only_is_found() {
+    let acts = |age| match age {
+        1000..1100 => Some("TIME"),
+        6000.. => Some("DBSIZE"),
+        _ => None,
+    };
+    let (mut runner, scenario) = (Runner::new(), aged(acts));
+    runner.learn_thresholds(&scenario);
+    assert_eq!(learned_spans(&mut runner, &scenario), [999, 1000, 1099, 1100, 5999, 6000]);
+}
+
+/// Time does not move to thresholds in an exploration without stalls.
+#[test]
+fn thresholds_are_searched_for_where_time_can_move() {
+    let acts = |age| (age >= 3000).then_some("TIME");
+    let (mut runner, scenario) = (Runner::new(), aged(acts));
+    runner.learn_thresholds(&scenario.clone().faults(Faults::none()));
+    assert_eq!(learned_spans(&mut runner, &scenario), []);
+    runner.learn_thresholds(&scenario);
+    assert_eq!(learned_spans(&mut runner, &scenario), [2999, 3000]);
 }
 
 /// Lets time move by every number of milliseconds up to a greatest one, and not only to instants
