@@ -370,3 +370,48 @@ impl fmt::Debug for Footprint {
         f.debug_list().entries(self.iter()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that has changed data is sent to replicas, whether its footprint is recorded or
+    /// not.
+    #[test]
+    fn changes_of_data_are_counted_in_any_case() {
+        for is_recording in [true, false] {
+            let mut footprint = Footprint::default();
+            footprint.set_recording(is_recording);
+            assert_eq!(footprint.is_recording(), is_recording);
+            footprint.key(Access::Read, 0, b"k", None);
+            footprint.part(Access::Read, 0, b"k", Part::Member(b"m"));
+            footprint.script(Access::Write, b"sha");
+            assert_eq!(footprint.changes(), 0);
+            footprint.key(Access::Write, 0, b"k", None);
+            footprint.part(Access::Write, 0, b"k", Part::Member(b"m"));
+            footprint.database(Access::Write, 0);
+            assert_eq!(footprint.changes(), 3);
+            assert_eq!(footprint.len(), if is_recording { 6 } else { 0 });
+            assert_eq!(footprint.is_empty(), !is_recording);
+            footprint.drop_duplicates();
+            assert_eq!(footprint.changes(), 3);
+            footprint.clear();
+            assert_eq!((footprint.changes(), footprint.len()), (0, 0));
+        }
+    }
+
+    /// To drop duplicates takes time, so it is done again when there are twice as many entries.
+    #[test]
+    fn a_footprint_is_long_again_when_it_has_doubled() {
+        let mut footprint = Footprint::default();
+        let mut long = Vec::new();
+        for nth in 0..4 * LONG {
+            footprint.key(Access::Read, 0, nth.to_string().as_bytes(), None);
+            if footprint.is_long() {
+                footprint.drop_duplicates();
+                long.push(footprint.len());
+            }
+        }
+        assert_eq!(long, [LONG, 2 * LONG, 4 * LONG]);
+    }
+}
