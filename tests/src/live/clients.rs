@@ -440,7 +440,7 @@ pub(super) mod tests {
             live.resume(A);
             assert!(!live.has_told(), "nothing woke it meanwhile");
             assert_eq!(begun(live), [(A, true)]);
-            // The turns that have begun come first. What A is told in its turn leads to another one.
+            // Turns that have begun come first. What is told in a turn leads to another one.
             live.poll(B, 1);
             live.poll(A, 1);
             tell(live);
