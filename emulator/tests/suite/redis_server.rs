@@ -24,6 +24,10 @@ const DB: i64 = 15;
 const DATABASES: i64 = 16;
 /// The most attempts to start a server, if another process takes its port first.
 const STARTS_MAX: usize = 5;
+/// A shell that runs its arguments. It keeps only its input open, and ends them when that closes.
+const UNTIL_INPUT_ENDS: &str = r#"cd "$(mktemp -d)" || exit
+"$@" & exec >/dev/null
+cat; kill $!; wait; rm -r "$PWD""#;
 /// The most time for a reply: only a server that hangs takes longer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
@@ -237,22 +241,20 @@ fn is_installed() -> bool {
 /// A server with more arguments. There must be a `redis-server`.
 fn start_with(args: &[&str]) -> Option<Server> {
     let databases = DATABASES.to_string();
-    let folder = std::env::temp_dir();
     let usual = [
         &["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"][..],
         &["--databases", &databases, "--enable-debug-command", "yes"],
-        &["--dir", folder.to_str().expect("the name of the folder is a text")],
     ];
     launch(&["redis-server"], &[&usual.concat(), args].concat(), "Ready to accept connections")
 }
 
-/// Starts a program on a free port, and waits until its log has a line with this text.
+/// Starts a program on a free port in a folder of its own, so that it loads nothing that another one
+/// has left. Waits until its log has a line with this text.
 fn launch(program: &[&str], args: &[&str], ready: &str) -> Option<Server> {
     (0..STARTS_MAX).find_map(|_| {
         let port = free_port()?;
-        // The shell keeps only its input open, and ends the server when that input closes.
         let mut shell = Command::new("sh")
-            .args(["-c", "\"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
+            .args(["-c", UNTIL_INPUT_ENDS, "sh"])
             .args(program)
             .args(["--port", &port.to_string()])
             .args(args)
