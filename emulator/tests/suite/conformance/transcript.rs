@@ -180,8 +180,8 @@ impl Transcript {
             match &step.action {
                 Action::Nothing => {}
                 Action::Section => {
-                    servers.begin_section();
                     clients.clear();
+                    servers.begin_section();
                 }
                 Action::Advance(span) => servers.advance(*span),
                 Action::Send { client, argv } => {

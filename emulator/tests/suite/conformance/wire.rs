@@ -2,7 +2,7 @@
 //! servers.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::task::{Context, Waker};
 
 use bytes::{Buf as _, BytesMut};
@@ -139,6 +139,15 @@ impl Real {
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// Waits until the server has closed, too: otherwise a subscriber that is gone gets messages yet.
+impl Drop for Real {
+    fn drop(&mut self) {
+        if !std::thread::panicking() && self.stream.shutdown(Shutdown::Write).is_ok() {
+            _ = io::copy(&mut self.stream, &mut io::sink());
         }
     }
 }
