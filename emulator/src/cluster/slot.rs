@@ -44,17 +44,16 @@ static CRC16: [u16; 256] = {
 };
 
 /// All slots in ranges of the same length, as `redis-cli --cluster create` divides them.
-pub(super) fn even_ranges(count: usize) -> Vec<RangeInclusive<HashSlot>> {
+pub(super) fn even_ranges(count: usize) -> impl Iterator<Item = RangeInclusive<HashSlot>> {
     let length = f64::from(SLOTS) / count as f64;
     let mut first = 0;
-    let range = |nth: usize| {
+    (0..count).map(move |nth| {
         let is_last = nth + 1 == count;
         let last = if is_last { SLOTS - 1 } else { (length * (nth + 1) as f64 - 1.0).round() as HashSlot };
         let range = first..=last;
         first = last + 1;
         range
-    };
-    (0..count).map(range).collect()
+    })
 }
 
 #[cfg(test)]
@@ -75,12 +74,15 @@ mod tests {
         for (key, slot) in slots {
             assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
         }
+        assert_eq!(key_slot(b"{user1000}.following"), key_slot(b"user1000"));
+        assert_eq!(key_slot(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
+        assert_eq!(key_slot(b"foo{{bar}}zap"), key_slot(b"{bar"));
     }
 
     #[test]
     fn slots_are_divided_as_redis_cli_divides_them() {
-        assert_eq!(even_ranges(3), [0..=5460, 5461..=10922, 10923..=16383]);
-        assert_eq!(even_ranges(1), [0..=16383]);
-        assert_eq!(even_ranges(5).last(), Some(&(13107..=16383)));
+        assert!(even_ranges(3).eq([0..=5460, 5461..=10922, 10923..=16383]));
+        assert!(even_ranges(1).eq([0..=16383]));
+        assert_eq!(even_ranges(5).last(), Some(13107..=16383));
     }
 }

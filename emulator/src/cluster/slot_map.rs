@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::Node;
 use super::slot::{HashSlot, even_ranges};
 
-/// The slots of each shard of a cluster, for servers that know nothing of each other:
+/// The slots of each server of a cluster, for servers that know nothing of each other:
 /// [`Emulator::serve_slots`](crate::Emulator::serve_slots).
 ///
-/// SlotMap are numbered from 0. At first, all slots are divided evenly among them, as
+/// Servers are numbered from 0. At first, all slots are divided evenly among them, as
 /// `redis-cli --cluster create` divides them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SlotMap {
@@ -32,7 +32,7 @@ impl SlotMap {
 
     /// The server that owns a slot.
     pub fn owner(&self, slot: HashSlot) -> usize {
-        let at_first = || even_ranges(self.count).iter().position(|range| range.contains(&slot));
+        let at_first = || even_ranges(self.count).position(|range| range.contains(&slot));
         self.moved.get(&slot).copied().or_else(at_first).expect("every slot is in a range")
     }
 

@@ -83,7 +83,7 @@ impl Cluster {
             moved: Vec::new(),
             began_with: [primaries, replicas],
         };
-        for (node, slots) in even_ranges(primaries).into_iter().enumerate() {
+        for (node, slots) in even_ranges(primaries).enumerate() {
             slots.for_each(|slot| cluster.assign(slot, Some(node)));
         }
         cluster
