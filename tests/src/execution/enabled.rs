@@ -231,7 +231,13 @@ impl Execution<'_> {
             }
             (Amounts::SlotsElsewhere, Target::Server(node)) => self.sim.slots_elsewhere(node),
             (Amounts::SlotsOnTheirWay, Target::Server(node)) => self.sim.world.slots_on_their_way(node),
-            (_, _) => Vec::new(),
+            (
+                Amounts::LostWrites
+                | Amounts::Unacknowledged
+                | Amounts::SlotsElsewhere
+                | Amounts::SlotsOnTheirWay,
+                _,
+            ) => Vec::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Slots of a cluster that move to another shard while clients work.
+//! Slots of a cluster that move to another server while clients work.
 //!
 //! A slot is on its way from `CLUSTER SETSLOT MIGRATING` to `CLUSTER SETSLOT NODE`. Meanwhile, its
-//! old shard serves the keys that it still has, and asks clients to look for others at the new one.
+//! old server serves the keys that it still has. For others, it sends clients to the new one.
 //! Source: "Redis cluster specification",
 //! <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
 
