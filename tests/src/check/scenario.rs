@@ -146,12 +146,8 @@ async fn take_part(
     mut lock: Box<dyn DynLock>,
     client: Client,
 ) -> Result<(), ActorError> {
-    if manner.is_cluster {
-        let result = acquire_and_release(spec, section, &mut *lock, &client).await;
-        return manner.unless_refused(result);
-    }
     if !manner.has_rounds {
-        return acquire_and_release(spec, section, &mut *lock, &client).await;
+        return manner.unless_refused(acquire_and_release(spec, section, &mut *lock, &client).await);
     }
     let mut last = Ok(());
     for _round in 0..ROUNDS {
