@@ -152,11 +152,13 @@ impl World {
 
     /// The servers that may have what is at a key: in a cluster the owner of its slot, and the
     /// server to which the slot moves. Otherwise the first one.
-    pub(super) fn keepers(&self, key: &str) -> impl Iterator<Item = usize> {
-        let slot = key_slot(key.as_bytes());
-        let of_cluster = self.slot_map.as_deref();
-        let owner = of_cluster.map_or(0, |slot_map| slot_map.owner(slot));
-        let target = of_cluster.and_then(|slot_map| slot_map.target(slot));
-        [owner].into_iter().chain(target).map(|server| self.primary(server))
+    pub(super) fn keepers(&self, key: &str) -> impl Iterator<Item = usize> + use<> {
+        let of_cluster = self.slot_map.as_ref().map(|slot_map| {
+            let slot = key_slot(key.as_bytes());
+            (slot_map.owner(slot), slot_map.target(slot))
+        });
+        let (owner, target) = of_cluster.unwrap_or_default();
+        let target = target.map(|server| self.primary(server));
+        std::iter::once(self.primary(owner)).chain(target)
     }
 }

@@ -224,8 +224,9 @@ impl World {
     /// The servers were checked for these grants.
     fn note_checked(&mut self, records: impl IntoIterator<Item = Record>) {
         for record in records {
-            let keepers: Vec<usize> = self.keepers(record.key()).collect();
-            keepers.into_iter().for_each(|node| self.recorder.grant_checked(node, record.clone()));
+            for node in self.keepers(record.key()) {
+                self.recorder.grant_checked(node, record.clone());
+            }
         }
     }
 
