@@ -7,13 +7,13 @@ use std::time::Duration;
 use emulator::{HashSlot, SlotMap, key_slot};
 use locks::{Subscribe, Subscription};
 use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerError, Value};
+use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerError, Value};
 use tokio::time::sleep;
 
 use super::connection::replies_of_transaction;
 use super::{Client, GatedConnection};
 use crate::live::{Loss, Request, RequestKind};
-use crate::render::first_key;
+use crate::render::{bytes_of, first_key};
 
 /// How many redirections of a request are followed. A slot that moves causes fewer.
 const REDIRECTIONS_MAX: usize = 5;
@@ -48,8 +48,8 @@ pub struct ClusterConnection {
 
 /// What a server replies in place of running a request.
 enum Refusal {
-    Moved(HashSlot, usize),
-    Ask(usize),
+    /// Another server has the slot, or only this once.
+    Redirection { slot: HashSlot, to: usize, is_once: bool },
     /// A slot is on its way, or the cluster is down.
     TryAgain,
 }
@@ -74,8 +74,9 @@ impl ClusterConnection {
         ClusterConnection { retries, ..self }
     }
 
-    /// The server that has a slot, as far as the client knows.
-    fn server_of(&self, slot: HashSlot) -> usize {
+    /// The server that has a key, as far as the client knows.
+    fn server_of(&self, key: &[u8]) -> usize {
+        let slot = key_slot(key);
         self.moved.get(&slot).copied().unwrap_or_else(|| self.at_first.owner(slot))
     }
 
@@ -85,27 +86,27 @@ impl ClusterConnection {
 
     /// Sends a request to the server that has this key, and on to where that leads.
     async fn send(&mut self, request: Request, key: Option<&[u8]>) -> Result<RedisResult<Value>, Loss> {
-        let mut server = key.map_or(0, |key| self.server_of(key_slot(key)));
+        let server_of_key = |own: &Self| key.map_or(0, |key| own.server_of(key));
+        let mut server = server_of_key(self);
         let mut next = request.clone();
         let (mut redirections, mut retries) = (0, 0);
         loop {
             let result = self.link(server).step(next).await?;
             next = request.clone();
             match refusal(&result) {
-                Some(Refusal::Moved(slot, to)) if redirections < REDIRECTIONS_MAX => {
-                    redirections += 1;
-                    self.moved.insert(slot, to);
-                    server = to;
-                }
-                Some(Refusal::Ask(to)) if redirections < REDIRECTIONS_MAX => {
+                Some(Refusal::Redirection { slot, to, is_once }) if redirections < REDIRECTIONS_MAX => {
                     redirections += 1;
                     server = to;
-                    next = request.asking();
+                    if is_once {
+                        next = request.asking();
+                    } else {
+                        self.moved.insert(slot, to);
+                    }
                 }
                 Some(Refusal::TryAgain) if retries < self.retries => {
                     retries += 1;
                     sleep(RETRY_AFTER).await;
-                    server = key.map_or(0, |key| self.server_of(key_slot(key)));
+                    server = server_of_key(self);
                 }
                 _ => return Ok(result),
             }
@@ -113,10 +114,8 @@ impl ClusterConnection {
     }
 
     async fn send_command(&mut self, cmd: &Cmd) -> Result<RedisResult<Value>, Loss> {
-        let is_for_all = cmd.args_iter().next().is_some_and(
-            |name| matches!(name, redis::Arg::Simple(name) if name.eq_ignore_ascii_case(b"script")),
-        );
-        if !is_for_all {
+        let is_for_all = |name: Arg<&[u8]>| bytes_of(&name).eq_ignore_ascii_case(b"script");
+        if !cmd.args_iter().next().is_some_and(is_for_all) {
             return self.send(cmd.into(), first_key(cmd).as_deref()).await;
         }
         let mut last = Ok(Value::Nil);
@@ -134,17 +133,13 @@ fn refusal(result: &RedisResult<Value>) -> Option<Refusal> {
         Ok(_) => return None,
         Err(error) => error.clone(),
     };
-    let redirected = || {
-        let (address, slot) = error.redirect_node()?;
-        let port: usize = address.rsplit_once(':')?.1.parse().ok()?;
-        Some((slot, port.checked_sub(FIRST_PORT)?))
-    };
-    match error.code()? {
-        "MOVED" => redirected().map(|(slot, server)| Refusal::Moved(slot, server)),
-        "ASK" => redirected().map(|(_, server)| Refusal::Ask(server)),
-        "TRYAGAIN" | "CLUSTERDOWN" => Some(Refusal::TryAgain),
-        _ => None,
+    let code = error.code()?;
+    if let "TRYAGAIN" | "CLUSTERDOWN" = code {
+        return Some(Refusal::TryAgain);
     }
+    let (address, slot) = error.redirect_node()?;
+    let port: usize = address.rsplit_once(':')?.1.parse().ok()?;
+    Some(Refusal::Redirection { slot, to: port.checked_sub(FIRST_PORT)?, is_once: code == "ASK" })
 }
 
 /// A clone has connections of its own, and knows what this one knows.
@@ -190,7 +185,7 @@ impl ConnectionLike for ClusterConnection {
 
 impl Subscribe for ClusterConnection {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
-        let server = self.server_of(key_slot(channel.as_bytes()));
+        let server = self.server_of(channel.as_bytes());
         self.client.connection_to(server).listen(channel)
     }
 }
