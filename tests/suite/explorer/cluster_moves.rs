@@ -8,15 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emulator::{Clock, DirectConnection, Emulator, Reply, key_slot};
-use harness::actor::Actor;
-use harness::execution::{Learning, Runner};
-use harness::explore::Dpor;
-use harness::sim::Recording;
-use harness::trace::{EventKind, History};
-use harness::{Client, Faults, Scenario, Schedule, replay};
+use harness::{Client, Faults, Scenario};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
+use super::brute_forced::{Programs, expect_outcomes, with_programs};
 use crate::bounds;
 
 /// `a`, `{a}b` and `c` are at the second server, and `b` at the first one.
@@ -42,8 +38,6 @@ const RETRIES_MAX: usize = 3;
 const REDIRECTIONS_MAX: usize = 5;
 /// Brute force takes long.
 const PROGRAMS_MAX: u64 = 60;
-
-type Programs = Vec<Vec<&'static str>>;
 
 /// A step of brute force.
 #[derive(Clone, Copy)]
@@ -249,24 +243,7 @@ fn brute_force(programs: &Programs) -> BTreeSet<String> {
 
 fn scenario(programs: &Programs) -> Scenario {
     let scenario = Scenario::new(format!("{programs:?}")).cluster(2).faults(Faults::none().moves(1));
-    let scenario = programs.iter().fold(scenario, |scenario, program| {
-        let program = program.clone();
-        scenario.actors(1, move |client: Client| {
-            let program = program.clone();
-            async move {
-                let mut link = client.cluster_connection();
-                for command in program {
-                    let mut words = command.split(' ');
-                    let mut cmd = redis::cmd(words.next().unwrap());
-                    let reply = cmd.arg(words.collect::<Vec<_>>()).query_async::<redis::Value>(&mut link);
-                    if reply.await.is_err() {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-        })
-    });
+    let scenario = with_programs(scenario, programs, Client::cluster_connection);
     scenario.finally("the data", |client, _| async move {
         let mut link = client.cluster_connection();
         let mut data = Vec::new();
@@ -276,41 +253,6 @@ fn scenario(programs: &Programs) -> Scenario {
         }
         Err(format!("{data:?}").into())
     })
-}
-
-fn data_at_end(history: &History) -> Option<&String> {
-    history.events.iter().find_map(|event| match &event.kind {
-        EventKind::Judged { violation, .. } => violation.as_ref(),
-        _ => None,
-    })
-}
-
-fn outcome(history: &History, clients: usize) -> String {
-    let mut replies = vec![Vec::new(); clients];
-    for event in &history.events {
-        match &event.kind {
-            EventKind::Command { actor: Actor(actor), reply, .. } if *actor < clients => {
-                replies[*actor].push(reply.clone());
-            }
-            _ => {}
-        }
-    }
-    format!("{replies:?}\n{}", data_at_end(history).map_or("", String::as_str))
-}
-
-fn explored(scenario: &Scenario, clients: usize) -> BTreeSet<String> {
-    let mut runner = Runner::new().learning(Learning::Eager);
-    let (mut outcomes, mut dpor) = (BTreeSet::new(), Dpor::default());
-    while let Some(executed) = dpor.run_next(&mut runner, scenario) {
-        if !dpor.is_blocked() {
-            let schedule = Schedule { steps: executed.steps.clone() };
-            let history = replay(&mut runner, scenario, &schedule, Recording::Full);
-            // What was known of servers and clients led to the same end.
-            assert_eq!(data_at_end(&executed.history), data_at_end(&history), "{schedule}");
-            outcomes.insert(outcome(&history, clients));
-        }
-    }
-    outcomes
 }
 
 #[test]
@@ -325,13 +267,7 @@ fn brute_force_on_servers_that_reach_each_other_finds_the_same_outcomes() {
         };
         let programs: Programs = (0..2).map(|_| program(&mut rng)).collect();
         let all = brute_force(&programs);
-        let explored = explored(&scenario(&programs), programs.len());
-        let missed: Vec<_> = all.difference(&explored).collect();
-        let invented: Vec<_> = explored.difference(&all).collect();
-        assert!(
-            missed.is_empty() && invented.is_empty(),
-            "seed {seed}, {programs:?}:\nmissed {missed:#?}\ninvented {invented:#?}"
-        );
+        expect_outcomes(&all, &scenario(&programs), &programs);
         outcomes += all.len();
     }
     println!("{count} programs, {outcomes} outcomes");

@@ -31,11 +31,16 @@ async fn send_all(link: &mut impl ConnectionLike, commands: &[&str]) -> RedisRes
     Ok(())
 }
 
-/// Scenarios of clients that each send these commands.
-fn sending(faults: Faults, clients: usize, commands: &'static [&'static str]) -> Scenario {
+/// Adds clients that each send these commands.
+fn with_senders(scenario: Scenario, clients: usize, commands: &'static [&'static str]) -> Scenario {
     let sends =
         move |client: Client| async move { send_all(&mut client.cluster_connection(), commands).await };
-    two(faults).actors(clients, from_fn(sends))
+    scenario.actors(clients, from_fn(sends))
+}
+
+/// Scenarios of clients that each send these commands.
+fn sending(faults: Faults, clients: usize, commands: &'static [&'static str]) -> Scenario {
+    with_senders(two(faults), clients, commands)
 }
 
 #[test]
@@ -184,11 +189,7 @@ fn a_script_that_removes_its_key_ends_there() {
 
 #[test]
 fn a_client_that_waits_for_a_key_is_redirected_when_it_has_moved() {
-    let pops =
-        |client: Client| async move { send_all(&mut client.cluster_connection(), &["BLPOP a 0"]).await };
-    let pushes =
-        |client: Client| async move { send_all(&mut client.cluster_connection(), &["RPUSH a 1"]).await };
-    let scenario = two(moves()).actors(1, from_fn(pops)).actors(1, from_fn(pushes));
+    let scenario = with_senders(sending(moves(), 1, &["BLPOP a 0"]), 1, &["RPUSH a 1"]);
     check(
         &scenario,
         "A\nbegin-move 1 15495\nend-move 1 15495\nA\nB\nB",
@@ -212,9 +213,8 @@ fn messages_reach_all_servers() {
         subscription.message().await?;
         subscription.unsubscribe().await
     };
-    let publishes =
-        |client: Client| async move { send_all(&mut client.cluster_connection(), &["PUBLISH a m"]).await };
-    let scenario = two(Faults::none()).actors(1, from_fn(hears)).actors(1, from_fn(publishes));
+    let scenario = two(Faults::none()).actors(1, from_fn(hears));
+    let scenario = with_senders(scenario, 1, &["PUBLISH a m"]);
     check(
         &scenario,
         "A\nB\nA\nA",

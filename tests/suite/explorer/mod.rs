@@ -10,6 +10,7 @@ mod thresholds;
 mod lost_messages;
 mod clocks;
 mod server_faults;
+mod brute_forced;
 mod cluster_moves;
 mod clusters;
 mod failovers;

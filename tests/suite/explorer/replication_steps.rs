@@ -8,15 +8,11 @@
 use std::collections::BTreeSet;
 
 use emulator::{Emulator, Reply};
-use harness::actor::Actor;
-use harness::execution::{Learning, Runner};
-use harness::explore::Dpor;
-use harness::sim::Recording;
-use harness::trace::{EventKind, History};
-use harness::{Client, Faults, Scenario, Schedule, replay};
+use harness::{Client, Faults, Scenario};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
+use super::brute_forced::{Programs, expect_outcomes, with_programs};
 use crate::bounds;
 
 /// A command writes if and only if it changes what a reader can see.
@@ -36,9 +32,6 @@ const COMMANDS: &[&str] = &[
 
 /// Brute force takes long.
 const PROGRAMS_MAX: u64 = 300;
-
-/// The commands of each client.
-type Programs = Vec<Vec<&'static str>>;
 
 /// Executes commands on a new server. Returns the last reply, and what the server then holds.
 fn executed(commands: &[&str]) -> (String, String) {
@@ -228,25 +221,11 @@ fn brute_force(programs: &Programs, replicas: usize, behind: usize, failovers: u
 
 fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> Scenario {
     let faults = Faults::none().failovers(failovers as u32).behind(behind as u32);
-    let scenario = Scenario::new(format!("{programs:?}")).replicas(replicas).faults(faults);
-    let scenario = programs.iter().fold(scenario, |scenario, program| {
-        let program = program.clone();
-        scenario.actors(1, move |client: Client| {
-            let program = program.clone();
-            async move {
-                let mut link = client.connection();
-                for command in program {
-                    let mut words = command.split(' ');
-                    let mut cmd = redis::cmd(words.next().unwrap());
-                    let reply = cmd.arg(words.collect::<Vec<_>>()).query_async::<redis::Value>(&mut link);
-                    if reply.await.is_err() {
-                        break;
-                    }
-                }
-                Ok(())
-            }
-        })
-    });
+    let scenario =
+        Scenario::new(format!("{programs:?}, {replicas} replicas, {behind} behind, {failovers} failovers"))
+            .replicas(replicas)
+            .faults(faults);
+    let scenario = with_programs(scenario, programs, Client::connection);
     scenario.finally("the data", |client, _| async move {
         let mut link = client.connection();
         let mut data = String::new();
@@ -258,47 +237,10 @@ fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usiz
     })
 }
 
-fn outcome(history: &History, clients: usize) -> String {
-    let mut replies = vec![Vec::new(); clients];
-    let mut data = String::new();
-    for event in &history.events {
-        match &event.kind {
-            // The client does not see the reply of a connection that has ended.
-            EventKind::Command { actor: Actor(actor), reply, .. }
-                if *actor < clients && reply != "broken pipe" =>
-            {
-                replies[*actor].push(reply.clone());
-            }
-            EventKind::Judged { violation, .. } => data = violation.clone().unwrap_or_default(),
-            _ => {}
-        }
-    }
-    format!("{replies:?}\n{data}")
-}
-
-fn explored(scenario: &Scenario, clients: usize) -> BTreeSet<String> {
-    let mut runner = Runner::new().learning(Learning::Eager);
-    let (mut outcomes, mut dpor) = (BTreeSet::new(), Dpor::default());
-    while let Some(executed) = dpor.run_next(&mut runner, scenario) {
-        if !dpor.is_blocked() {
-            let schedule = Schedule { steps: executed.steps.clone() };
-            let history = replay(&mut runner, scenario, &schedule, Recording::Full);
-            outcomes.insert(outcome(&history, clients));
-        }
-    }
-    outcomes
-}
-
 #[track_caller]
 fn compare(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> usize {
     let all = brute_force(programs, replicas, behind, failovers);
-    let explored = explored(&scenario(programs, replicas, behind, failovers), programs.len());
-    let missed: Vec<_> = all.difference(&explored).collect();
-    let invented: Vec<_> = explored.difference(&all).collect();
-    assert!(
-        missed.is_empty() && invented.is_empty(),
-        "{programs:?}, {replicas} replicas, {behind} behind, {failovers} failovers:\nmissed {missed:#?}\ninvented {invented:#?}"
-    );
+    expect_outcomes(&all, &scenario(programs, replicas, behind, failovers), programs);
     all.len()
 }
 
