@@ -377,7 +377,9 @@ pub(super) mod tests {
                 }
             });
             assert_eq!(live.move_time(SECOND), Moved::TooOften);
-            assert!(live.now() < SECOND);
+            assert!(live.now() < SECOND && !live.is_expired());
+            live.quiescence.expire();
+            assert!(live.is_expired());
         });
     }
 

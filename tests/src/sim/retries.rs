@@ -301,14 +301,15 @@ impl Simulation {
 mod tests {
     use super::super::gate::GateState;
     use super::*;
+    use crate::fault::{Fault, FaultKind, Target};
     use crate::live::Pending;
     use crate::schedule::Step;
 
     const A: Actor = Actor(0);
     const B: Actor = Actor(1);
 
-    /// Clients that take these steps, one letter each. In each step a command runs, and each try
-    /// has this many.
+    /// Clients that take these steps, one letter each. In each step a command runs on a server,
+    /// and each try has this many. The tries leave equal data behind.
     fn trying(steps: &str, commands: usize) -> World {
         let mut world = World::default();
         for actor in [A, B] {
@@ -317,9 +318,10 @@ mod tests {
         for (step, letter) in (1..).zip(steps.chars()) {
             let actor = if letter == 'A' { A } else { B };
             world.recorder.begin_step(Step::Run(actor, 0), None);
+            world.recorder.primary_found(0);
             let exchanges = Arc::make_mut(&mut world.actor(actor).exchanges);
             let request = (exchanges.len() % commands) as u64;
-            exchanges.push(Exchange { request, reply: 0, step, data: None });
+            exchanges.push(Exchange { request, reply: 0, step, data: Some(0) });
         }
         world
     }
@@ -349,6 +351,24 @@ mod tests {
         assert_eq!(without_b(|state| state.life = Life::Ended(Some(true))), None);
         assert_eq!(without_b(|state| state.is_service = true), None);
         assert_eq!(without_b(|state| state.exchanges = Arc::default()), None, "it gets on");
+    }
+
+    /// A server that has stopped may refuse the next try. What services do on it is the same.
+    #[test]
+    fn a_fault_of_a_server_is_a_change_for_clients_that_try_there() {
+        let tries_in_vain = |stopped: Option<usize>, is_service: bool| {
+            let mut world = trying("AAA", 1);
+            world.actor(A).is_service = is_service;
+            if let Some(server) = stopped {
+                let restart = Fault::new(FaultKind::Restart, Target::Server(server));
+                world.recorder.begin_step(Step::Fault(restart), None);
+                world.recorder.server_stopped(server);
+            }
+            world.equal_tries(A, TRIES).is_some()
+        };
+        assert!(tries_in_vain(None, false) && tries_in_vain(Some(1), false));
+        assert!(!tries_in_vain(Some(0), false));
+        assert!(tries_in_vain(Some(0), true));
     }
 
     /// A gate of a client at which a request of this hash waits.
