@@ -19,6 +19,8 @@ mod explorer {
     mod lost_messages;
     mod clocks;
     mod server_faults;
+    mod failovers;
+    mod replication_steps;
     mod known_code;
     mod waits;
     mod subscriptions;
