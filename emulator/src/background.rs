@@ -37,7 +37,10 @@ impl Background {
     pub fn start(shared: Arc<Shared>) -> io::Result<Background> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
-        let url = format!("redis://{}/", listener.local_addr()?);
+        let addr = listener.local_addr()?;
+        let url = format!("redis://{addr}/");
+        // The thread of the listener may begin later than the next command of the caller.
+        shared.set_address(&(addr.ip().to_string(), addr.port()));
         let is_served_here = shared.engine().clock().is_of_this_runtime();
         let serving = match is_served_here {
             true => Serving::Here { _server: serve(shared, listener)? },

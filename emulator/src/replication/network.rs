@@ -138,6 +138,9 @@ impl Network {
     /// Sets the address of a server, and tells all servers.
     pub(crate) fn set_address(&self, node: Node, address: &Address) {
         let mut state = self.state();
+        if state.members[node].address == *address {
+            return;
+        }
         let before = std::mem::replace(&mut state.members[node].address, address.clone());
         for member in &mut state.members {
             member.orders.push(Order::Rename(before.clone(), address.clone()));

@@ -359,3 +359,15 @@ async fn groups_that_are_dropped_leave_no_task() -> redis::RedisResult<()> {
     assert_eq!(tasks(), 0);
     Ok(())
 }
+
+#[test]
+fn servers_know_the_address_of_a_url_at_once() {
+    for _ in 0..20 {
+        let (primary, replicas) = Emulator::replicated(Clock::system(), 1);
+        let port =
+            |server: &Emulator| server.url().trim_end_matches('/').rsplit(':').next().map(str::to_owned);
+        let [of_primary, of_replica] = [&primary, &replicas[0]].map(|server| port(server).unwrap());
+        assert!(run(&replicas[0], "ROLE").contains(&of_primary));
+        assert!(run(&primary, "ROLE").contains(&of_replica));
+    }
+}
