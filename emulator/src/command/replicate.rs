@@ -14,8 +14,8 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
     if engine.is_alone() || engine.is_amid_script {
         return;
     }
-    // Read first: what was sent before the end is received then.
-    let end = engine.link_end();
+    // Read first: what was sent before the end, or before an order to take over, is received then.
+    let (end, orders) = (engine.link_end(), engine.take_orders());
     for sent in engine.receive_units() {
         engine.execution(None, |engine| {
             apply(engine, &sent.unit);
@@ -23,7 +23,7 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
             Reply::NOTHING
         });
     }
-    engine.look_at_links(end);
+    engine.look_at_links(end, orders);
 }
 
 /// Becomes a server that has followed another one and takes over, as one execution. It has what the

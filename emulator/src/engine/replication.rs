@@ -272,10 +272,14 @@ impl Engine {
         self.restart_sentinel();
     }
 
+    /// What the server is ordered to do from outside.
+    pub(crate) fn take_orders(&self) -> Vec<Order> {
+        self.replication.place.as_ref().map_or_else(Vec::new, |(network, node)| network.take_orders(*node))
+    }
+
     /// Does what it is ordered to do from outside.
-    fn obey(self: &mut Box<Self>) {
-        let Some((network, node)) = &self.replication.place else { return };
-        for order in network.take_orders(*node) {
+    fn obey(self: &mut Box<Self>, orders: Vec<Order>) {
+        for order in orders {
             self.execution(None, |engine| {
                 match order {
                     // Another Sentinel may have given the same order.
@@ -352,10 +356,10 @@ impl Engine {
         self.replication.offset = sent.end;
     }
 
-    /// Does what follows from the state of the links: it drops the ended ones, takes over or hands
-    /// over, and answers those who wait for acknowledgements.
-    pub(crate) fn look_at_links(self: &mut Box<Self>, end: Option<LinkEnd>) {
-        self.obey();
+    /// Does what it is ordered to do, and what follows from the state of the links: it drops the
+    /// ended ones, takes over or hands over, and answers those who wait for acknowledgements.
+    pub(crate) fn look_at_links(self: &mut Box<Self>, end: Option<LinkEnd>, orders: Vec<Order>) {
+        self.obey(orders);
         let before = self.replication.followers.len();
         self.replication.followers.retain(|follower| !follower.link.is_cut());
         if self.replication.followers.len() != before {
