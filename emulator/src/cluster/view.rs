@@ -32,6 +32,8 @@ pub struct Cluster {
     pub last_epoch: u64,
     /// After a time in a minority, a primary serves again from this time on.
     pub rejoins_at: Option<Timestamp>,
+    /// The servers that miss others, for one execution: a script sees one state of the cluster.
+    pub missed: Option<BTreeSet<(Node, Node)>>,
     /// When it last found out which servers it misses, for clients that wait.
     pub looked_at: Timestamp,
     /// The slots whose owners have changed, until clients are told.
@@ -79,6 +81,7 @@ impl Cluster {
             migrating: BTreeMap::new(),
             importing: BTreeMap::new(),
             rejoins_at: None,
+            missed: None,
             looked_at: Timestamp::default(),
             moved: Vec::new(),
             began_with: [primaries, replicas],

@@ -61,10 +61,17 @@ impl Engine {
     /// The pairs of servers of which the first misses the second: it has not reached the other for
     /// `cluster-node-timeout`. There are none if this server reaches all others.
     pub(crate) fn missed(&mut self) -> BTreeSet<(Node, Node)> {
-        match self.cluster_place() {
+        if let Some(missed) = self.cluster.as_ref().and_then(|cluster| cluster.missed.clone()) {
+            return missed;
+        }
+        let missed = match self.cluster_place() {
             Some((cluster, network)) if network.has_cuts(cluster.own) => self.missed_by_all(),
             _ => BTreeSet::new(),
+        };
+        if let Some(cluster) = &mut self.cluster {
+            cluster.missed = Some(missed.clone());
         }
+        missed
     }
 
     /// Like [`missed`](Engine::missed), for a server that may reach all others.

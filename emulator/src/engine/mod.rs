@@ -235,6 +235,9 @@ impl Engine {
     pub(crate) fn begin(self: &mut Box<Self>) {
         let now = self.now();
         self.keyspace.begin(now);
+        if let Some(cluster) = &mut self.cluster {
+            cluster.missed = None;
+        }
         self.units.clear();
         self.tracker.seen = 0;
         self.watches.seen = 0;
