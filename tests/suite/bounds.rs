@@ -116,6 +116,12 @@ pub const MINIMA: Bound = Bound {
     short: 1,
     thorough: 3,
 };
+pub const FAILOVERS: Bound = Bound {
+    variable: "LOCKSTEP_FAILOVERS",
+    cases: "random failovers, after each of which a model judges what clients of redis-rs get",
+    short: 50,
+    thorough: 1_000,
+};
 
 pub const COUNTED: Bound = Bound {
     variable: "LOCKSTEP_COUNTS",
@@ -143,7 +149,7 @@ pub const LEARNINGS: Bound = Bound {
 };
 
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 21] = [
+pub const BOUNDS: [Bound; 22] = [
     SEQUENCES,
     LIBRARY_SEQUENCES,
     STREAMS,
@@ -165,6 +171,7 @@ pub const BOUNDS: [Bound; 21] = [
     KNOWN,
     VERDICTS,
     PICTURES,
+    FAILOVERS,
 ];
 
 /// A test that only a thorough run has.

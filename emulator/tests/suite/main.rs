@@ -19,3 +19,4 @@ mod replication;
 mod cluster;
 mod sentinel;
 mod restarts;
+mod random_failovers;
