@@ -116,6 +116,12 @@ pub const MINIMA: Bound = Bound {
     short: 1,
     thorough: 3,
 };
+pub const DROPPED: Bound = Bound {
+    variable: "LOCKSTEP_DROPPED",
+    cases: "servers, clusters and groups with Sentinels that are started and dropped",
+    short: 200,
+    thorough: 10_000,
+};
 pub const FAILOVERS: Bound = Bound {
     variable: "LOCKSTEP_FAILOVERS",
     cases: "random failovers, after each of which a model judges what clients of redis-rs get",
@@ -149,7 +155,7 @@ pub const LEARNINGS: Bound = Bound {
 };
 
 /// All bounds, which the program `what_is_left_out` reads.
-pub const BOUNDS: [Bound; 22] = [
+pub const BOUNDS: [Bound; 23] = [
     SEQUENCES,
     LIBRARY_SEQUENCES,
     STREAMS,
@@ -171,6 +177,7 @@ pub const BOUNDS: [Bound; 22] = [
     KNOWN,
     VERDICTS,
     PICTURES,
+    DROPPED,
     FAILOVERS,
 ];
 

@@ -20,3 +20,5 @@ mod cluster;
 mod sentinel;
 mod restarts;
 mod random_failovers;
+#[cfg(target_os = "linux")]
+mod dropped;

@@ -129,7 +129,7 @@ impl Link for AsyncOfSentinels {
 
 /// Connects to the primary that the Sentinels name. redis-rs gives them little time, which a busy
 /// machine exceeds. If that never ends, the test says that the client hangs.
-async fn connect(client: &mut SentinelClient) -> RedisResult<MultiplexedConnection> {
+pub async fn connect(client: &mut SentinelClient) -> RedisResult<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     loop {
         match client.get_async_connection_with_config(&config).await {

@@ -335,31 +335,6 @@ fn the_effects_of_an_execution_can_be_read() {
     assert!(emulator.effects().is_empty());
 }
 
-#[tokio::test]
-async fn groups_that_are_dropped_leave_no_task() -> redis::RedisResult<()> {
-    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    for nth in 0..1_000 {
-        let primary = Emulator::new();
-        let replicas = [primary.replica(), primary.replica()];
-        assert_eq!(run(&primary, "SET k v"), "OK");
-        assert_eq!(run(&replicas[nth % 2], "GET k"), "\"v\"");
-        if nth % 10 == 0 {
-            let servers = [primary.listen("127.0.0.1:0").await?, replicas[0].listen("127.0.0.1:0").await?];
-            for server in &servers {
-                let client = redis::Client::open(server.url())?;
-                let mut connection = client.get_multiplexed_async_connection().await?;
-                () = redis::cmd("PING").query_async(&mut connection).await?;
-            }
-        }
-    }
-    // Connections end when their tasks are polled again.
-    for _ in 0..10_000 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(tasks(), 0);
-    Ok(())
-}
-
 #[test]
 fn servers_know_the_address_of_a_url_at_once() {
     for _ in 0..20 {
