@@ -35,7 +35,7 @@ pub(super) fn perform(
             return Reply::Error(error);
         }
     };
-    if is_paused(table, engine, client, row) && !is_control(engine, argv) {
+    if is_paused(table, engine, client, row, argv) && !is_control(engine, argv) {
         return hold_back(table, engine, client, argv, None);
     }
     if client.transaction.is_some() && !transactions::runs_at_once(row) {
@@ -73,7 +73,7 @@ fn admit(
         return Err(error::only_pubsub(row.name).into());
     }
     admission::check_age_of_data(table, engine, client, row, argv)?;
-    if client.is_monitor && (row.has(Flag::ReadOnly) || may_write(row)) {
+    if client.is_monitor && (row.has(Flag::ReadOnly) || may_write(engine, row, argv)) {
         return Err(error::REPLICA.into());
     }
     if engine.is_amid_script
@@ -91,23 +91,29 @@ pub(super) fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
 }
 
 /// Whether `CLIENT PAUSE`, `DEBUG SLEEP` or `FAILOVER` delays this command.
-fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row) -> bool {
+fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row, argv: &Argv<'_>) -> bool {
+    let is_written_by = |argv: &Argv<'_>| table.resolve(argv).is_ok_and(|row| may_write(engine, row, argv));
     let ends_writing_transaction = || {
-        let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
-        row.name == "exec" && queue.into_iter().any(|argv| table.resolve(&borrow(argv)).is_ok_and(may_write))
+        let mut queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
+        row.name == "exec" && queue.any(|argv| is_written_by(&borrow(argv)))
     };
     let concerns = match engine.pause {
         _ if engine.asleep_until.is_some() => true,
         Some((_, PauseMode::All)) => true,
-        Some((_, PauseMode::Write)) => may_write(row) || ends_writing_transaction(),
-        None => engine.fails_over() && (may_write(row) || ends_writing_transaction()),
+        Some((_, PauseMode::Write)) => may_write(engine, row, argv) || ends_writing_transaction(),
+        None => engine.fails_over() && (may_write(engine, row, argv) || ends_writing_transaction()),
     };
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }
 
-/// Whether a command may have to be sent to replicas.
-fn may_write(row: &Row) -> bool {
-    row.has(Flag::Write) || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
+/// Whether a command may have to be sent to replicas. A script that declares its flags says so.
+fn may_write(engine: &Engine, row: &Row, argv: &Argv<'_>) -> bool {
+    match admission::script_flags(engine, row, argv) {
+        Some(flags) => !flags.contains(&"no-writes"),
+        None => {
+            row.has(Flag::Write) || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
+        }
+    }
 }
 
 /// Keeps a command until it arrives, or until the pause is over.
