@@ -20,6 +20,8 @@ mod explorer {
     mod clocks;
     mod server_faults;
     mod failovers;
+    mod brute_forced;
+    mod cluster_moves;
     mod replication_steps;
     mod known_code;
     mod waits;
