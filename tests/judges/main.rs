@@ -17,6 +17,7 @@ mod explorer {
     mod livelocks;
     mod thresholds;
     mod lost_messages;
+    mod partitions;
     mod clocks;
     mod server_faults;
     mod failovers;

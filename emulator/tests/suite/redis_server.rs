@@ -248,8 +248,8 @@ fn start_with(args: &[&str]) -> Option<Server> {
     launch(&["redis-server"], &[&usual.concat(), args].concat(), "Ready to accept connections")
 }
 
-/// Starts a program on a free port in a folder of its own, so that it loads nothing that another one
-/// has left. Waits until its log has a line with this text.
+/// Starts a program on a free port in a folder of its own, so that it loads nothing that another
+/// one has left. Waits until its log has a line with this text.
 fn launch(program: &[&str], args: &[&str], ready: &str) -> Option<Server> {
     (0..STARTS_MAX).find_map(|_| {
         let port = free_port()?;

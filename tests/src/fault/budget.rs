@@ -96,6 +96,19 @@ budgets! {
     /// a new connection, as with a `ConnectionManager`. If a subscribed connection breaks while a
     /// message is on its way, the subscription ends.
     drops(drops: u32 as Count, SAMPLED);
+    /// How often a client and a server may be parted for a while ([`Faults::parted_for`]). The
+    /// client gets a timeout error for each request that is lost, or whose reply is. A message ends
+    /// its subscription. A partition begins with what is lost first, and ends early when it has
+    /// kept ten requests and messages from arriving. For one that ends earlier still, see
+    /// [`Faults::lost`].
+    ///
+    /// There are three cases: nothing passes from a request on; nothing passes from a reply on; or
+    /// requests pass and no replies. A partition of servers is a failover that leaves the old
+    /// primary writable ([`Faults::old_primary_writable`]), or a replica that is
+    /// [behind](Faults::behind).
+    partitions(partitions: u32 as Count, SAMPLED);
+    /// How long a partition lasts; zero for a lease and some grace.
+    parted_for(parted_for: Duration as Span, UP_TO_100);
     /// How often an operation may be cancelled that the client marks as
     /// [`cancellable`](crate::Client::cancellable). It may be cancelled wherever it waits, or after
     /// its request has run and before the reply arrives.

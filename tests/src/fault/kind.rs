@@ -21,6 +21,12 @@ pub enum FaultKind {
     DropBefore,
     /// `drop::DROP_AFTER`
     DropAfter,
+    /// `partition::PARTITION`
+    Partition,
+    /// `partition::PARTITION_AFTER`
+    PartitionAfter,
+    /// `partition::ONE_WAY`
+    OneWay,
     /// `delay::DELAY`
     Delay,
     /// `cancel::CANCEL_AFTER`
@@ -73,6 +79,9 @@ impl FaultKind {
         FaultKind::Resend,
         FaultKind::DropBefore,
         FaultKind::DropAfter,
+        FaultKind::Partition,
+        FaultKind::PartitionAfter,
+        FaultKind::OneWay,
         FaultKind::Delay,
         FaultKind::CancelAfter,
         FaultKind::Cancel,

@@ -10,6 +10,7 @@ mod restart;
 mod clock;
 mod lost;
 mod drop;
+mod partition;
 mod delay;
 mod cancel;
 mod crash;
@@ -29,6 +30,7 @@ pub use budget::{Budget, Faults};
 pub(crate) use budget::{FIELDS, Value};
 pub use kind::{FaultKind, FaultKinds};
 pub(crate) use lost_writes::{BEHIND_MAX, LostWrites};
+pub(crate) use partition::Passing;
 pub use row::Fault;
 pub(crate) use row::{
     Amounts, Delivery, Description, Effect, Effects, FaultRow, RequestFault, RequestOutcome, Unit,
@@ -112,6 +114,9 @@ impl FaultKind {
             FaultKind::Resend => &lost::RESEND,
             FaultKind::DropBefore => &drop::DROP_BEFORE,
             FaultKind::DropAfter => &drop::DROP_AFTER,
+            FaultKind::Partition => &partition::PARTITION,
+            FaultKind::PartitionAfter => &partition::PARTITION_AFTER,
+            FaultKind::OneWay => &partition::ONE_WAY,
             FaultKind::Delay => &delay::DELAY,
             FaultKind::CancelAfter => &cancel::CANCEL_AFTER,
             FaultKind::Cancel => &cancel::CANCEL,

@@ -164,6 +164,8 @@ mod tests {
             stalls: 2,
             lost: 3,
             drops: 4,
+            partitions: 23,
+            parted_for: Duration::from_millis(24),
             cancels: 5,
             delays: 6,
             skew: Duration::from_millis(7),
@@ -189,7 +191,7 @@ mod tests {
         assert_eq!(text.parse(), Ok(parameters));
         assert_eq!(
             text,
-            "clients 3, permits 2, lease 1500ms, crashes 1, respawns 18, stalls 2, lost 3, drops 4, cancels 5, delays 6, \
+            "clients 3, permits 2, lease 1500ms, crashes 1, respawns 18, stalls 2, lost 3, drops 4, partitions 23, parted-for 24ms, cancels 5, delays 6, \
              skew 7ms, drift 8ppm, server-skew 9ms, server-drift 10ppm, jump 11ms, server-jump 12ms, restarts 13, reloads 14, unsynced 15, \
              flushes 16, outage 17ms, failovers 19, behind 4, old-primary-writable 20, planned-failovers 21, moves 22"
         );

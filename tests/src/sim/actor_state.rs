@@ -7,6 +7,7 @@ use emulator::Timestamp;
 
 use super::tries::Exchange;
 use crate::actor::Actor;
+use crate::fault::Passing;
 use crate::trace::LocalState;
 
 /// How far the code of an actor is.
@@ -48,6 +49,8 @@ pub(crate) struct ActorState {
     pub(crate) sent_at: Duration,
     /// Its process stands still.
     pub(crate) pause: Option<Pause>,
+    /// The servers from which it is parted, or was.
+    pub(super) partitions: Vec<Partition>,
     /// The number of its latest turn among those of all clients.
     pub(super) latest_turn: u64,
     /// A hash of what its code has received.
@@ -79,6 +82,16 @@ pub(crate) struct Pause {
     pub(super) awaits_reply: bool,
 }
 
+/// A partition between a client and a server.
+#[derive(Clone, Debug)]
+pub(super) struct Partition {
+    pub(super) server: usize,
+    pub(super) passing: Passing,
+    pub(super) until: Duration,
+    /// How many more requests and messages do not arrive.
+    pub(super) left: usize,
+}
+
 impl ActorState {
     /// Its process has crashed, and the next one is to start. What is counted goes on.
     pub(super) fn respawn(&mut self, at: Duration) {
@@ -94,6 +107,7 @@ impl ActorState {
             spawned: self.spawned,
             last_run: self.last_run,
             decided: self.decided,
+            partitions: std::mem::take(&mut self.partitions),
             gives_up: std::mem::take(&mut self.gives_up),
             readings_inside: std::mem::take(&mut self.readings_inside),
             ..ActorState::new(self.actor)
@@ -117,6 +131,7 @@ impl ActorState {
             decided: None,
             sent_at: Duration::ZERO,
             pause: None,
+            partitions: Vec::new(),
             local_state: LocalState::default(),
             spawned: 0,
             may_wake: false,

@@ -12,14 +12,16 @@ use crate::schedule::SPAN_MAX;
 const INSTANTS_MAX: usize = 16;
 
 impl Simulation {
-    /// The instants after now that a step can lead to: the ends of leases, of outages and of keys'
-    /// times to live, what the code distinguishes, and the millisecond before or after each.
+    /// The instants after now that a step can lead to, and the millisecond before or after each.
+    /// They are the ends of leases, of outages, of partitions and of keys' times to live, and what
+    /// the code distinguishes.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.world.now;
         let world = &self.world;
         let grants = world.grants.iter().map(|grant| grant.until);
-        let ends = grants.chain(world.outages.iter().map(|&(_, until)| until));
+        let ends =
+            grants.chain(world.outages.iter().map(|&(_, until)| until)).chain(world.ends_of_partitions());
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
         let distinguished: Vec<Duration> = self.distinguished(&world.times).collect();
         for (server, clock) in self.serving_clocks() {

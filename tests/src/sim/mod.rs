@@ -33,6 +33,7 @@ mod details;
 mod server_faults;
 mod failover;
 mod cluster;
+mod partitions;
 mod retries;
 mod services;
 mod instants;

@@ -35,7 +35,14 @@ impl Simulation {
         let Some(push) = at.pushes.pop_front() else { return };
         at.n_before_reply = at.n_before_reply.saturating_sub(1);
         let Gate { actor, nth, server, .. } = *at;
-        let gate_state = at.gate_state.clone();
+        let push = match self.loses_push(gate) {
+            true => {
+                self.reopen(gate);
+                None
+            }
+            false => push,
+        };
+        let gate_state = self.world.gates[gate].gate_state.clone();
         self.world.change_gate(gate, gate_state);
         if push.is_none() {
             self.world.note_fault_error(actor);

@@ -263,9 +263,10 @@ impl Simulation {
         })
     }
 
-    /// How long it takes until something changes by itself that the clients in question may read: a
-    /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
-    /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
+    /// How long it takes until something changes by itself that the clients in question may read.
+    /// That is the end of a key's time to live, of an outage, of a partition, or of a span that
+    /// their code distinguishes. It is also much time by their clocks. `None` if nothing changes,
+    /// or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
         let world = &self.world;
         // A service that keeps a key alive does not wait for its end.
@@ -280,7 +281,10 @@ impl Simulation {
         }
         let now = world.now;
         let outages = world.outages.iter().map(|&(_, until)| until);
-        let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
+        let outages = outages
+            .chain(world.ends_of_partitions())
+            .filter_map(|until| until.checked_sub(now))
+            .filter(|away| !away.is_zero());
         let next = self.ends_of_keys().chain(outages).min();
         let footprint = |exchange: &Exchange| &world.history().footprints[exchange.step - 1];
         let mut exchanges = waiting.iter().flat_map(|(_, latest)| latest.iter());

@@ -107,6 +107,7 @@ impl Simulation {
 
     /// Lets what waits at this gate pass.
     pub(crate) fn let_through(&mut self, gate: usize, passage: Passage) {
+        let passage = self.passage_through(gate, passage);
         let Gate { traffic, ref pending, .. } = self.world.gates[gate];
         match pending {
             Some(_) if traffic == Traffic::Arrivals => self.arrive(gate),
@@ -245,7 +246,7 @@ impl Simulation {
 
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
     /// the answer back.
-    pub(crate) fn finish(&mut self, gate: usize, mut result: RedisResult<Value>, passage: Passage) {
+    pub(crate) fn finish(&mut self, gate: usize, mut result: RedisResult<Value>, mut passage: Passage) {
         let Gate { actor, traffic, .. } = self.world.gates[gate];
         let Some(Pending { request, brief, sent, task, .. }) = self.world.gates[gate].pending.clone() else {
             return;
@@ -258,6 +259,7 @@ impl Simulation {
         }
         let was_blocked = self.world.gates[gate].is_blocked();
         if was_blocked {
+            passage = self.passage_back(gate, passage);
             self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
         }
         self.record_result(gate, &request, &result, task);

@@ -8,6 +8,7 @@ mod spin_loops;
 mod livelocks;
 mod thresholds;
 mod lost_messages;
+mod partitions;
 mod clocks;
 mod server_faults;
 mod brute_forced;

@@ -19,7 +19,9 @@ use super::outcomes::compare_outcomes;
 use super::traces::commands::call;
 
 /// A connection that tracks what it reads, and the messages that it receives.
-async fn tracking(client: &Client) -> RedisResult<(MultiplexedConnection, UnboundedReceiver<PushInfo>)> {
+pub(super) async fn tracking(
+    client: &Client,
+) -> RedisResult<(MultiplexedConnection, UnboundedReceiver<PushInfo>)> {
     let (sender, pushes) = unbounded_channel();
     let config = AsyncConnectionConfig::new().set_push_sender(sender);
     let mut link = client.multiplexed_resp3(config).await?;
