@@ -32,7 +32,8 @@ const SPANS: [&str; 10] = [
     "9223372036854775807ms",
     "-9223372036854775808ms",
 ];
-const CLASSES: [&str; 6] = ["order", "skew", "crash", "slow", "lost", "server"];
+const CLASSES: [&str; 9] =
+    ["order", "skew", "crash", "slow", "lost", "server", "failover", "cluster", "cancel"];
 const PROPERTIES: [&str; 10] = [
     "exclusive-fact",
     "exclusive-belief",
@@ -47,7 +48,7 @@ const PROPERTIES: [&str; 10] = [
 ];
 const ACTORS: [&str; 6] = ["A", "B", "C", "A.2", "B.2", "before"];
 /// The starts of steps. `@` stands for an actor, `$` for a number, `%` for a span of time.
-const STEPS: [&str; 27] = [
+const STEPS: [&str; 37] = [
     "@",
     "@",
     "@",
@@ -67,6 +68,13 @@ const STEPS: [&str; 27] = [
     "reload $",
     "reload $ -$",
     "flush $",
+    "failover $",
+    "failover $ -AAB",
+    "split-brain $ -B",
+    "planned-failover $",
+    "unacknowledged @ $",
+    "begin-move $ 1234",
+    "end-move $ 1234",
     "time %",
     "wait",
     "lose-request @",
@@ -74,6 +82,9 @@ const STEPS: [&str; 27] = [
     "resend @",
     "drop-before @",
     "drop-after @",
+    "partition @",
+    "partition-after @",
+    "one-way @",
     "delay @",
 ];
 
