@@ -25,7 +25,8 @@ pub(super) fn known_before(scenario: &Scenario) -> Option<String> {
 fn reachable(faults: &Faults) -> Reached {
     let Faults { crashes, respawns, cancels, skew, drift_ppm, server_skew, server_drift_ppm, jump, .. } =
         *faults;
-    let Faults { server_jump, restarts, reloads, flushes, .. } = *faults;
+    let Faults { server_jump, restarts, reloads, flushes, failovers, planned_failovers, moves, .. } = *faults;
+    let strikes = [restarts, reloads, flushes, failovers, planned_failovers, moves];
     let is_clock_wrong = [skew, server_skew, jump].iter().any(|span| !span.is_zero());
     Reached {
         contention: true,
@@ -34,7 +35,7 @@ fn reachable(faults: &Faults) -> Reached {
         lost: true,
         cancel: cancels > 0,
         skew: is_clock_wrong || drift_ppm > 0 || server_drift_ppm > 0,
-        server: restarts > 0 || reloads > 0 || flushes > 0 || !server_jump.is_zero(),
+        server: strikes.iter().any(|&budget| budget > 0) || !server_jump.is_zero(),
     }
 }
 
@@ -58,14 +59,15 @@ fn unjudgeable(scenario: &Scenario, oracle: &dyn Oracle) -> Option<String> {
     })
 }
 
-/// Whether a client may crash, a message may be lost, or an operation may be cancelled.
+/// Whether a client may crash, a message or a write may be lost, or an operation may be cancelled.
 fn can_lose(scenario: &Scenario) -> bool {
-    let Faults { crashes, respawns, lost, drops, delays, cancels, restarts, reloads, stalls, .. } =
-        scenario.faults;
+    let Faults { crashes, respawns, lost, drops, delays, cancels, stalls, .. } = scenario.faults;
+    let Faults { restarts, reloads, failovers, planned_failovers, .. } = scenario.faults;
     // Without a timeout, a stalled request is only late.
     let times_out = stalls > 0 && scenario.response_timeout.is_some();
-    [crashes, respawns, lost, drops, delays, cancels, restarts, reloads].iter().any(|&budget| budget > 0)
-        || times_out
+    let of_clients = [crashes, respawns, lost, drops, delays, cancels];
+    let of_servers = [restarts, reloads, failovers, planned_failovers];
+    of_clients.iter().chain(&of_servers).any(|&budget| budget > 0) || times_out
 }
 
 /// The text about an oracle that no execution gave anything to judge. Clients entered these

@@ -195,3 +195,24 @@ fn a_server_fault_while_nobody_is_inside_is_vacuous() {
     let report = exhaustive(&pings.always(ExclusiveFact::of("cs")).must_reach(must_reach)).unwrap_err();
     assert!(report.to_string().contains("no fault ever struck a server"), "{report}");
 }
+
+/// Failovers and moves strike servers, and a failover loses a write.
+#[test]
+fn failovers_and_moves_are_reached() {
+    let must_reach = Reached { server: true, ..Reached::default() };
+    for faults in [Faults::none().failovers(1), Faults::none().planned_failovers(1)] {
+        exhaustive(&alone().replicas(1).faults(faults).must_reach(must_reach)).unwrap();
+    }
+    let on_cluster =
+        Scenario::new("on a cluster").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+            let mut link = client.cluster_connection();
+            () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            let get = redis::cmd("GET").arg("n").to_owned();
+            Ok(client.hold("cs").until(get.exec_async(&mut link)).await?)
+        });
+    exhaustive(&on_cluster.cluster(2).faults(Faults::none().moves(1)).must_reach(must_reach)).unwrap();
+    let recovers = alone().probe(1, |_| async { Ok(true) }).always(Recovers).replicas(1);
+    exhaustive(&recovers.clone().faults(Faults::none().failovers(1).behind(1))).unwrap();
+    let report = exhaustive(&recovers.faults(Faults::none().moves(1))).unwrap_err().to_string();
+    assert!(report.contains("recovers judges what is free after"), "{report}");
+}
