@@ -113,6 +113,17 @@ impl ReplyComparison {
     }
 }
 
+/// Whether both are replies of this `WAIT` that count enough replicas. Redis replies as soon as
+/// enough have acknowledged, however many do so later.
+pub(crate) fn are_enough(command: &str, first: &str, second: &str) -> bool {
+    let Some(wanted) = command.strip_prefix("WAIT ").and_then(|rest| rest.split(' ').next()) else {
+        return false;
+    };
+    let number = |text: &str| text.parse::<u64>().ok();
+    let Some(wanted) = number(wanted) else { return false };
+    [first, second].iter().all(|reply| number(reply).is_some_and(|reached| reached >= wanted))
+}
+
 /// Splits a text into words and the separators between them.
 fn words(text: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -155,6 +166,14 @@ mod tests {
         let late = Duration::from_millis(100);
         assert!(replies_of_both.is_same("ZADD", "1700000001000", "1800000001300", late));
         assert!(!replies_of_both.is_same("ZADD", "1700000001000", "1800000001302", late));
+    }
+
+    #[test]
+    fn more_replicas_than_wanted_are_enough() {
+        assert!(are_enough("WAIT 1 100", "2", "1"));
+        assert!(!are_enough("WAIT 2 100", "2", "1"));
+        assert!(!are_enough("WAIT 0 100", "0", "error"));
+        assert!(!are_enough("WAITAOF 0 1 100", "2", "1"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::redis_process::RedisServersError;
 use super::redis_servers::{Departure, RedisServers};
 use crate::execution::{Choice, Policy};
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Target};
 use crate::replay::Follow;
 use crate::schedule::Step;
 use crate::sim::Takeover;
@@ -52,6 +52,23 @@ impl Failovers {
         deeds.sort_by_key(|deed| deed.before);
         Ok(Failovers(deeds))
     }
+
+    /// The first step in which a `WAIT` ends although a replica has not left and lacks what it
+    /// waits for. Real replicas that follow acknowledge at once.
+    pub(super) fn unacknowledged(&self, history: &History) -> Option<Step> {
+        let mut steps = history.steps.iter().copied().enumerate();
+        steps.find_map(|(place, step)| {
+            let fault = step.fault().filter(|fault| fault.kind == FaultKind::Unacknowledged)?;
+            let mut lacking = (0..i64::BITS as usize).filter(|node| fault.amount >> node & 1 == 1);
+            lacking.any(|node| !self.has_left(node, place)).then_some(step)
+        })
+    }
+
+    /// Whether a replica gets nothing any more right before a step.
+    fn has_left(&self, node: usize, place: usize) -> bool {
+        let last = self.0.iter().rfind(|deed| deed.node == node && deed.before <= place);
+        last.is_some_and(|deed| matches!(deed.what, What::Leaves))
+    }
 }
 
 /// Steps of an execution on emulators, each with its number there, in an equivalent order: whatever
@@ -87,7 +104,13 @@ pub(super) struct FollowOn<'a> {
 }
 
 impl FollowOn<'_> {
-    pub(super) fn new(steps: Vec<Step>, servers: &mut RedisServers, failovers: Failovers) -> FollowOn<'_> {
+    /// Follows these steps, each with its number in an execution on emulators.
+    pub(super) fn new(
+        steps: impl Iterator<Item = (Step, usize)>,
+        servers: &mut RedisServers,
+        failovers: Failovers,
+    ) -> FollowOn<'_> {
+        let steps = steps.map(|(step, _)| as_on_servers(step)).collect();
         FollowOn { follow: Follow::new(steps), servers, deeds: failovers.0.into_iter(), error: None }
     }
 
@@ -99,6 +122,18 @@ impl FollowOn<'_> {
             What::TakesOver(_) => Departure::Dies,
         };
         self.servers.take_over(node, departure)
+    }
+}
+
+/// On real servers, a `WAIT` is only run: replicas that have left do not acknowledge anything.
+fn as_on_servers(step: Step) -> Step {
+    match step {
+        Step::Fault(Fault {
+            kind: FaultKind::Unacknowledged,
+            target: Target::Connection(actor, nth),
+            ..
+        }) => Step::Run(actor, nth),
+        _ => step,
     }
 }
 

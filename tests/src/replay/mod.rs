@@ -14,7 +14,7 @@ mod real_redis;
 
 pub(crate) use claim::Claim;
 pub use claim::ClaimError;
-pub(crate) use comparison::ReplyComparison;
+pub(crate) use comparison::{ReplyComparison, are_enough};
 pub(crate) use follow::ReplayWithAll;
 pub use follow::{Follow, Replay, replay};
 pub use on_redis::{Comparison, OnRedis, OnRedisError};

@@ -54,7 +54,7 @@ pub enum OnRedisError {
     Claim(#[from] ClaimError),
     /// The schedule has server faults which a replay cannot cause on a real server.
     #[error(
-        "{what}: a replay on real servers sets no clocks of theirs, restarts nothing, and flushes no scripts"
+        "{what}: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over"
     )]
     Servers {
         /// The step or the setting that asks for them.
@@ -112,6 +112,10 @@ pub enum OnRedisError {
 }
 
 impl OnRedisError {
+    pub(super) fn servers_of(step: Step) -> OnRedisError {
+        OnRedisError::Servers { what: format!("the schedule has the step `{step}`") }
+    }
+
     pub(super) fn left(named: &BTreeSet<(usize, Vec<u8>)>, error: RedisError) -> OnRedisError {
         let keys: BTreeSet<String> = named.iter().map(|(_, key)| key.escape_ascii().to_string()).collect();
         OnRedisError::Left { keys: Vec::from_iter(keys).join(" "), error }

@@ -21,7 +21,7 @@ use crate::fault::Fault;
 use crate::oracle::{Oracle, Violation};
 use crate::replay::{
     Claim, ClaimError, Comparison, Edge, Follow, OnRedis, OnRedisError, RedisServers, ReplyComparison,
-    Rescale, SavedSchedule, SavedStep, match_scenario,
+    Rescale, SavedSchedule, SavedStep, are_enough, match_scenario,
 };
 use crate::scenario::Scenario;
 use crate::schedule::Step;
@@ -97,6 +97,9 @@ pub fn replay_on_servers(
         }
         rehearsal = sorted;
     }
+    if let Some(step) = rehearsal.failovers()?.unacknowledged(&rehearsal.executed) {
+        return Err(OnRedisError::servers_of(step));
+    }
     replay_at(runner, Place::Servers(servers), &rehearsal, saved, scenario)
 }
 
@@ -106,12 +109,8 @@ fn expect_failovers_alone(saved: &SavedSchedule, scenario: &Scenario) -> Result<
         return Err(OnRedisError::Cluster);
     }
     let is_other = |fault: &Fault| fault.target.server().is_some() && !fault.is_failover();
-    match saved.steps.iter().find(|saved| saved.step.fault().as_ref().is_some_and(is_other)) {
-        Some(fault) => {
-            Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) })
-        }
-        None => Ok(()),
-    }
+    let other = saved.steps.iter().find(|saved| saved.step.fault().as_ref().is_some_and(is_other));
+    other.map_or(Ok(()), |other| Err(OnRedisError::servers_of(other.step)))
 }
 
 /// Replays a schedule with one lease after the other, until the result is conclusive.
@@ -189,7 +188,7 @@ impl Rehearsal<'_> {
         let survey = || Rescale::survey(&emulators, steps.to_vec());
         let (executed, survey) = runner.run_with_thresholds(scenario, survey, Recording::Full);
         if let Some((step, command)) =
-            conversation(&executed).find_map(|said| Some((said.step, waiting(said.brief)?)))
+            conversation(&executed).find_map(|said| Some((said.step, waiting(&said)?)))
         {
             return Err(OnRedisError::Waits { step, command });
         }
@@ -209,11 +208,13 @@ impl Rehearsal<'_> {
     }
 }
 
-/// The name of the command, if it may block.
-fn waiting(brief: &str) -> Option<String> {
-    let name = brief.split(' ').next()?;
+/// The name of the command, if it may block. `WAIT` does not if enough replicas have acknowledged.
+fn waiting(said: &Said<'_>) -> Option<String> {
+    let name = said.brief.split(' ').next()?;
     let (row, _) = lookup(name.as_bytes())?;
-    row.flags.contains(&Flag::Blocking).then(|| name.to_owned())
+    let waits = row.flags.contains(&Flag::Blocking)
+        || name == "WAIT" && !are_enough(said.text, said.reply, said.reply);
+    waits.then(|| name.to_owned())
 }
 
 /// The values that stay equal for all leases.
@@ -277,7 +278,7 @@ impl RedisReplay<'_> {
         emulated: &Executed,
         slack: Duration,
     ) -> Result<(usize, Comparison), OnRedisError> {
-        let real = self.execute(scenario, stretch.steps(), emulated)?;
+        let real = self.execute(scenario, stretch, emulated)?;
         // A script may write keys that its command does not name.
         self.named.extend(written(emulated).chain(real.named_keys.iter().cloned()));
         let comparison = self.difference(emulated, &real, slack);
@@ -295,20 +296,20 @@ impl RedisReplay<'_> {
     fn execute(
         &mut self,
         scenario: &Scenario,
-        steps: &[Step],
+        stretch: &Rescale,
         emulated: &Executed,
     ) -> Result<Executed, OnRedisError> {
         let real = |clients: Vec<Client>| clients.into_iter().map(Server::Redis).collect();
         match &mut self.place {
             Place::Databases(_, databases) => {
-                let (servers, mut follow) = (real(databases.clone()), Follow::new(steps.to_vec()));
+                let (servers, mut follow) = (real(databases.clone()), Follow::new(stretch.steps().to_vec()));
                 Ok(self.runner.run_on(servers, scenario, &mut follow, Recording::Full))
             }
             Place::Servers(own) => {
                 let failovers = Failovers::of(emulated, &emulated.takeovers);
                 let failovers = failovers.map_err(|step| OnRedisError::Interleaved { step })?;
                 let servers = real(own.clients());
-                let mut follow = FollowOn::new(steps.to_vec(), own, failovers);
+                let mut follow = FollowOn::new(stretch.taken_steps(), own, failovers);
                 let executed = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
                 follow.error.map_or(Ok(executed), |error| Err(error.into()))
             }
@@ -326,7 +327,8 @@ impl RedisReplay<'_> {
                     let name = here.brief.split(' ').next().unwrap_or_default();
                     let is_same = (here.step, here.actor) == (there.step, there.actor)
                         && replies_of_both.is_same(name, here.text, there.text, there.late)
-                        && replies_of_both.is_same(name, here.reply, there.reply, there.late);
+                        && (are_enough(here.text, here.reply, there.reply)
+                            || replies_of_both.is_same(name, here.reply, there.reply, there.late));
                     if is_same {
                         continue;
                     }

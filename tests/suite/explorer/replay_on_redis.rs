@@ -231,7 +231,7 @@ fn some_schedules_cannot_run_on_a_real_server() {
     let error = replay(server.url(), &passing("restart 1\nA"), |_| sender(&["PING"])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the schedule has the step `restart 1`: a replay on real servers sets no clocks of theirs, restarts nothing, and flushes no scripts"
+        "the schedule has the step `restart 1`: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over"
     );
     let sleepy = |_| {
         Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, |client| async move {

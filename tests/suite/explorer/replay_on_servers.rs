@@ -81,6 +81,29 @@ fn a_lost_write_need_not_be_the_last_one() {
     expect_same(&scenario, "A\nA\nB\nB\nfailover 2 -AA\nB\nA", 6);
 }
 
+/// A replica acknowledges nothing if it takes over without it. Later, more than one may acknowledge
+/// before `WAIT` ends.
+#[test]
+fn a_real_replica_does_not_acknowledge_what_it_lacks() {
+    let waits = |client: Client| async move {
+        let mut link = client.connection();
+        () = send(&mut link, &["INCR", &client.name()]).await?;
+        () = send(&mut link, &["WAIT", "1", "100"]).await?;
+        send(&mut link, &["MGET", "A", "B"]).await
+    };
+    let faults = Faults::none().failovers(1).behind(1);
+    let scenario = Scenario::new(NAME).replicas(2).faults(faults).actors(2, from_fn(waits)).always(Success);
+    expect_same(&scenario, "A\nunacknowledged A 3\nfailover 3 -A\nB\nB\nA\nB", 6);
+    let refused = |steps| Some(replay(&scenario, steps)?.unwrap_err().to_string());
+    let Some(follows) = refused("A\nunacknowledged A 3\nfailover 2\nA\nB\nB\nB") else { return };
+    let none_has_it = refused("A\nunacknowledged A 2,3\ntime +100ms\nfailover 3 -A\nA").unwrap();
+    expect![[r#"
+        the schedule has the step `unacknowledged A 3`: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over
+        step 3: WAIT may block, and a replay on a real server runs only commands that reply at once
+    "#]]
+    .assert_eq(&format!("{follows}\n{none_has_it}\n"));
+}
+
 /// A failed server comes back as a replica, and so does one that has handed over.
 #[test]
 fn servers_take_over_in_turns() {
@@ -162,8 +185,8 @@ fn some_failovers_cannot_run_on_real_servers() {
     let Some(wrong_clock) = refused("skew 2 +1000ms\nA\nfailover 2") else { return };
     let restart = refused("A\nrestart 1\nfailover 2").unwrap();
     expect![[r#"
-        the schedule has the step `skew 2 +1000ms`: a replay on real servers sets no clocks of theirs, restarts nothing, and flushes no scripts
-        the schedule has the step `restart 1`: a replay on real servers sets no clocks of theirs, restarts nothing, and flushes no scripts
+        the schedule has the step `skew 2 +1000ms`: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over
+        the schedule has the step `restart 1`: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over
     "#]]
     .assert_eq(&format!("{wrong_clock}\n{restart}\n"));
 }
