@@ -1,4 +1,4 @@
-//! What a debate is, and what both debates share.
+//! What a debate is, and a source that several debates share.
 
 use std::time::Duration;
 
@@ -6,11 +6,6 @@ use harness::Scenario;
 
 pub(super) const KLEPPMANN: &str = "Martin Kleppmann, \"How to do distributed locking\" (2016), \
     https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html";
-
-/// Releases the lock `KEYS[1]`, if its holder is `ARGV[1]`.
-pub(super) const RELEASE: &str = "-- release
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-return 0";
 
 /// A debate: what it is about, and the claims in it.
 pub(crate) struct Debate {

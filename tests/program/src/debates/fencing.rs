@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use harness::oracle::Fenced;
 use harness::{ActorError, Client, Faults, Scenario};
-use redis::Script;
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
 
-use super::debate::{Claim, Debate, KLEPPMANN, RELEASE};
+use super::debate::{Claim, Debate, KLEPPMANN};
+use super::lock::release;
 
 pub(super) const DEBATE: Debate = Debate {
     name: "fencing",
@@ -35,6 +37,8 @@ const STORAGE: usize = 1;
 const ACQUIRE: &str = "-- acquire
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end
 return false";
+/// The counter of the tokens, in the slot of the lock.
+pub(super) const TOKEN: &str = "{lock}:token";
 const TAKES_ALL: &str = "-- write
 redis.call('SET', KEYS[1], ARGV[1])
 return 1";
@@ -50,8 +54,6 @@ fn scenario(name: &str, lease: Duration, write: &'static str) -> Scenario {
         .servers_named(["locks", "storage"])
         .lease(lease)
         .faults(Faults::none().stalls(1))
-        .script(&Script::new(ACQUIRE))
-        .script(&Script::new(RELEASE))
         .script(&Script::new(write))
         .actors(2, move |client| write_once(client, write))
         .interchangeable()
@@ -63,10 +65,7 @@ fn scenario(name: &str, lease: Duration, write: &'static str) -> Scenario {
 async fn write_once(client: Client, write: &'static str) -> Result<(), ActorError> {
     let (mut locks, mut storage) = (client.connection_to(LOCKS), client.connection_to(STORAGE));
     let since = client.true_time();
-    let acquire = Script::new(ACQUIRE);
-    let mut acquire = acquire.key("lock");
-    acquire.key("{lock}:token").arg(client.name()).arg(client.lease().as_millis() as u64);
-    let Some(token) = acquire.invoke_async::<Option<i64>>(&mut locks).await? else { return Ok(()) };
+    let Some(token) = acquire(&client, &mut locks, TOKEN).await? else { return Ok(()) };
     let hold = client.hold("file").since(since).enter();
     let write = Script::new(write);
     let mut write = write.key("file");
@@ -74,8 +73,17 @@ async fn write_once(client: Client, write: &'static str) -> Result<(), ActorErro
     if write.invoke_async(&mut storage).await? {
         client.accepted("storage", token);
     }
-    let release = Script::new(RELEASE);
-    let mut release = release.key("lock");
-    release.arg(client.name());
-    Ok(hold.until(release.invoke_async::<()>(&mut locks)).await?)
+    Ok(hold.until(release(&client, &mut locks)).await?)
+}
+
+/// Takes the lock, and returns its token.
+pub(super) async fn acquire(
+    client: &Client,
+    link: &mut impl ConnectionLike,
+    counter: &str,
+) -> RedisResult<Option<i64>> {
+    let mut acquire = redis::cmd("EVAL");
+    acquire.arg(ACQUIRE).arg(2).arg("lock").arg(counter);
+    acquire.arg(client.name()).arg(client.lease().as_millis() as u64);
+    acquire.query_async(link).await
 }

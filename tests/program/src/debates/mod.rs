@@ -2,6 +2,7 @@
 //! of its own, and says whether it holds.
 
 mod debate;
+mod lock;
 mod pauses;
 mod fencing;
 

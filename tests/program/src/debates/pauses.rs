@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use harness::oracle::ExclusiveBelief;
 use harness::{ActorError, Client, Scenario};
-use redis::{RedisResult, Script};
+use redis::RedisResult;
 
-use super::debate::{Claim, Debate, KLEPPMANN, RELEASE};
+use super::debate::{Claim, Debate, KLEPPMANN};
+use super::lock::{release, take};
 
 pub(super) const DEBATE: Debate = Debate {
     name: "pauses",
@@ -37,7 +38,7 @@ pub(super) const DEBATE: Debate = Debate {
 
 /// Where a process stands still.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pause {
+pub(super) enum Pause {
     BeforeCheck,
     AfterCheck,
 }
@@ -48,14 +49,13 @@ fn scenario(name: &str, lease: Duration, servers: usize, pause: Pause) -> Scenar
     Scenario::new(name)
         .servers(servers)
         .lease(lease)
-        .script(&Script::new(RELEASE))
         .actors(1, move |client| work_once(client, Some(pause)))
         .actors(1, move |client| work_once(client, None))
         .always(ExclusiveBelief::of("work", 1))
 }
 
 /// A client acquires the lock on most servers. It works if some of its lease is left.
-async fn work_once(client: Client, pause: Option<Pause>) -> Result<(), ActorError> {
+pub(super) async fn work_once(client: Client, pause: Option<Pause>) -> Result<(), ActorError> {
     let stand_still = async |at| {
         if pause == Some(at) {
             client.did("pause");
@@ -65,27 +65,22 @@ async fn work_once(client: Client, pause: Option<Pause>) -> Result<(), ActorErro
     let (lease, since, begun) = (client.lease(), client.true_time(), client.now());
     let mut granted = 0;
     for server in 0..client.servers() {
-        let mut set = redis::cmd("SET");
-        set.arg("lock").arg(client.name()).arg("NX").arg("PX").arg(lease.as_millis() as u64);
-        granted += usize::from(set.query_async::<bool>(&mut client.connection_to(server)).await?);
+        granted += usize::from(take(&client, &mut client.connection_to(server)).await?);
     }
     stand_still(Pause::BeforeCheck).await;
     let is_over = client.now() - begun >= lease;
     if granted <= client.servers() / 2 || is_over {
-        return Ok(release(&client).await?);
+        return Ok(release_all(&client).await?);
     }
     let hold = client.hold("work").since(since).enter();
     stand_still(Pause::AfterCheck).await;
-    Ok(hold.until(release(&client)).await?)
+    Ok(hold.until(release_all(&client)).await?)
 }
 
 /// Releases the lock on each server that still has it.
-async fn release(client: &Client) -> RedisResult<()> {
+async fn release_all(client: &Client) -> RedisResult<()> {
     for server in 0..client.servers() {
-        let script = Script::new(RELEASE);
-        let mut release = script.key("lock");
-        release.arg(client.name());
-        () = release.invoke_async(&mut client.connection_to(server)).await?;
+        release(client, &mut client.connection_to(server)).await?;
     }
     Ok(())
 }
