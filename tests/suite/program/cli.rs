@@ -438,6 +438,21 @@ fn replay_starts_servers_with_replicas() {
     assert!(stderr.starts_with(refused), "{stderr}");
 }
 
+/// The claims of a debate are replayed on real servers, as the counterexamples of algorithms are.
+#[test]
+fn replay_starts_the_servers_of_a_claim() {
+    if redis_server::borrow().is_none() {
+        return;
+    }
+    for (debate, servers) in [("failover", 2), ("wait", 3), ("promotion", 2)] {
+        let path = format!(concat!(env!("CARGO_TARGET_TMPDIR"), "/{}.debate.txt"), debate);
+        stdout(&["explain", debate, "--save", &path]);
+        let text = stdout(&["replay", &path, "--redis"]);
+        assert!(text.contains(" ms: same violation; "), "{text}");
+        assert_eq!(ports_of_ended_servers(&text).len(), servers, "{text}");
+    }
+}
+
 #[test]
 fn a_replay_says_that_no_server_is_installed() {
     let path: &str = &saved_schedules::path_of("setnx.failover.exclusive-fact.txt");

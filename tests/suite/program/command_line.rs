@@ -13,7 +13,7 @@ fn listed() -> [(&'static str, Vec<String>); 5] {
         ("oracles", Property::ALL.iter().map(ToString::to_string).collect()),
         ("classes", FaultClass::ALL.iter().map(ToString::to_string).collect()),
         ("faults", FaultKind::ALL.iter().map(|kind| kind.documentation().0).collect()),
-        ("debates", vec!["pauses".into(), "fencing".into()]),
+        ("debates", ["pauses", "fencing", "failover", "wait", "promotion", "cluster"].map(Into::into).into()),
     ]
 }
 

@@ -67,6 +67,44 @@ fn explain_runs_each_claim_of_a_debate() {
     assert_eq!(pauses.matches("A does «pause».").count(), 2, "{pauses}");
 }
 
+/// Each counterexample fits a screen.
+#[test]
+fn the_debates_about_failovers_are_short() {
+    let mut outcomes = String::new();
+    for debate in ["failover", "wait", "promotion", "cluster"] {
+        let text = stdout(&["explain", debate]);
+        outcomes += &format!("{debate}\n");
+        let is_step =
+            |line: &&str| line.split_whitespace().next().is_some_and(|word| word.parse::<u32>().is_ok());
+        for told in text.split("\n\n").skip(1) {
+            let outcome = told.lines().find(|line| line.contains(": ") && !line.starts_with(['✗', ' ']));
+            outcomes += &outcome.map(|outcome| format!("  {outcome}\n")).unwrap_or_default();
+            assert!(told.lines().filter(is_step).count() <= 8, "{text}");
+        }
+    }
+    expect_test::expect![[r#"
+        failover
+          a failover without the last write: exclusive-belief is violated.
+          a failover by Sentinel: exclusive-belief is violated.
+          a failover by the primary: no violation of exclusive-belief in 18 schedules; reached: contention, server.
+          a failover of one server of Redlock: exclusive-belief is violated.
+        wait
+          WAIT for one of two replicas: exclusive-belief is violated.
+          WAIT for both replicas: no violation of exclusive-belief in 211 schedules (and 6 that others cover); reached: contention, lost, server.
+          WAIT for both replicas, and a failover by Sentinel: no violation of exclusive-belief in 648 schedules (and 42 that others cover); reached: contention, lost, server.
+        promotion
+          a release by EVALSHA alone: no-leak is violated.
+          a release by EVALSHA, or else by EVAL: no violation of no-leak in 12 schedules; reached: contention, server.
+          fencing tokens from a counter: fenced is violated.
+          servers whose clocks differ: exclusive-belief is violated.
+        cluster
+          keys in two slots: progress is violated.
+          keys in one slot, which moves: no violation of exclusive-belief, fenced and no-leak in 31199 schedules; reached: contention, lost, server.
+          a failover in a cluster: exclusive-belief is violated.
+    "#]]
+    .assert_eq(&outcomes);
+}
+
 #[test]
 fn what_repeats_after_the_last_step_is_told_once() {
     let path =

@@ -5,6 +5,10 @@ mod debate;
 mod lock;
 mod pauses;
 mod fencing;
+mod failover;
+mod wait;
+mod promotion;
+mod cluster;
 
 use std::time::Duration;
 
@@ -13,7 +17,8 @@ use harness::{SavedSchedule, Scenario, check};
 
 pub(crate) use debate::{Claim, Debate};
 
-pub(crate) const DEBATES: &[Debate] = &[pauses::DEBATE, fencing::DEBATE];
+pub(crate) const DEBATES: &[Debate] =
+    &[pauses::DEBATE, fencing::DEBATE, failover::DEBATE, wait::DEBATE, promotion::DEBATE, cluster::DEBATE];
 
 /// The debate of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Debate> {
