@@ -55,6 +55,7 @@ fn scenario(name: &str, lease: Duration, counter: &'static str, faults: Faults) 
         .actors(2, move |client| work_once(client, counter))
         .interchangeable()
         .probe(1, move |client| async move { Ok(try_acquire(&client, counter).await?.is_some()) })
+        .or_fewer()
 }
 
 fn safe(scenario: Scenario) -> Scenario {
