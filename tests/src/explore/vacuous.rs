@@ -61,11 +61,11 @@ fn unjudgeable(scenario: &Scenario, oracle: &dyn Oracle) -> Option<String> {
 
 /// Whether a client may crash, a message or a write may be lost, or an operation may be cancelled.
 fn can_lose(scenario: &Scenario) -> bool {
-    let Faults { crashes, respawns, lost, drops, delays, cancels, stalls, .. } = scenario.faults;
+    let Faults { crashes, respawns, lost, drops, partitions, delays, cancels, stalls, .. } = scenario.faults;
     let Faults { restarts, reloads, failovers, planned_failovers, .. } = scenario.faults;
     // Without a timeout, a stalled request is only late.
     let times_out = stalls > 0 && scenario.response_timeout.is_some();
-    let of_clients = [crashes, respawns, lost, drops, delays, cancels];
+    let of_clients = [crashes, respawns, lost, drops, partitions, delays, cancels];
     let of_servers = [restarts, reloads, failovers, planned_failovers];
     of_clients.iter().chain(&of_servers).any(|&budget| budget > 0) || times_out
 }

@@ -106,7 +106,8 @@ fn a_pass_that_can_mean_nothing_is_an_error_before_the_first_schedule() {
     // If requests have a timeout, stalls lose them.
     let timeout = counted().faults(Faults::none().stalls(1)).response_timeout(Duration::from_millis(500));
     exhaustive(&timeout).unwrap();
-    for budget in [Faults::none().crashes(1), Faults::none().lost(1), Faults::none().drops(1)] {
+    let none = Faults::none();
+    for budget in [none.crashes(1), none.lost(1), none.drops(1), none.partitions(1)] {
         exhaustive(&counted().faults(budget)).unwrap();
     }
     let nobody = Scenario::new("nobody").always(ExclusiveFact::of("cs"));
