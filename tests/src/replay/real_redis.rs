@@ -325,12 +325,17 @@ impl RedisReplay<'_> {
                 (None, None) => break,
                 (Some(here), Some(there)) => {
                     let name = here.brief.split(' ').next().unwrap_or_default();
-                    let is_same = (here.step, here.actor) == (there.step, there.actor)
-                        && replies_of_both.is_same(name, here.text, there.text, there.late)
-                        && (are_enough(here.text, here.reply, there.reply)
-                            || replies_of_both.is_same(name, here.reply, there.reply, there.late));
-                    if is_same {
+                    let asks_same = (here.step, here.actor) == (there.step, there.actor)
+                        && replies_of_both.is_same(name, here.text, there.text, there.late);
+                    let is_same = are_enough(here.text, here.reply, there.reply)
+                        || replies_of_both.is_same(name, here.reply, there.reply, there.late);
+                    if asks_same && is_same {
                         continue;
+                    }
+                    let is_number = there.reply.parse::<u64>().is_ok();
+                    if asks_same && is_number && are_enough(here.text, here.reply, here.reply) {
+                        let what = format!("{there}: the replicas were too slow");
+                        return Comparison::Inconclusive { step: there.step, what };
                     }
                     (here.step.min(there.step), format!("{here} on the emulator, {there} on the server"))
                 }

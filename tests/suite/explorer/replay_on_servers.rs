@@ -88,7 +88,7 @@ fn a_real_replica_does_not_acknowledge_what_it_lacks() {
     let waits = |client: Client| async move {
         let mut link = client.connection();
         () = send(&mut link, &["INCR", &client.name()]).await?;
-        () = send(&mut link, &["WAIT", "1", "100"]).await?;
+        () = send(&mut link, &["WAIT", "1", "5000"]).await?;
         send(&mut link, &["MGET", "A", "B"]).await
     };
     let faults = Faults::none().failovers(1).behind(1);
@@ -96,7 +96,7 @@ fn a_real_replica_does_not_acknowledge_what_it_lacks() {
     expect_same(&scenario, "A\nunacknowledged A 3\nfailover 3 -A\nB\nB\nA\nB", 6);
     let refused = |steps| Some(replay(&scenario, steps)?.unwrap_err().to_string());
     let Some(follows) = refused("A\nunacknowledged A 3\nfailover 2\nA\nB\nB\nB") else { return };
-    let none_has_it = refused("A\nunacknowledged A 2,3\ntime +100ms\nfailover 3 -A\nA").unwrap();
+    let none_has_it = refused("A\nunacknowledged A 2,3\ntime +5000ms\nfailover 3 -A\nA").unwrap();
     expect![[r#"
         the schedule has the step `unacknowledged A 3`: a replay on real servers sets no clocks of theirs, restarts nothing, flushes no scripts, and delays no replica but one that takes over
         step 3: WAIT may block, and a replay on a real server runs only commands that reply at once

@@ -42,7 +42,7 @@ pub(super) const DEBATE: Debate = Debate {
 };
 
 const REPLICAS: usize = 2;
-const TIMEOUT_MS: u64 = 100;
+const TIMEOUT_MS: u64 = 1_000;
 
 fn scenario(name: &str, lease: Duration, wanted: u32, faults: Faults) -> Scenario {
     Scenario::new(name)
