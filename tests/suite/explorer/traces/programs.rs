@@ -253,11 +253,6 @@ pub fn rarities() -> Vec<Rare> {
         of(none.cancels(1), CLIENTS, 2),
         of(none.delays(1), CLIENTS, 2),
         of(none.drops(1), CLIENTS, 2),
-        of(none.partitions(1), COMMANDS, 3),
-        of(none.partitions(1).parted_for(Duration::from_millis(7)), SESSIONS, 2),
-        of(none.partitions(1).parted_for(five).stalls(1), COMMANDS, 2),
-        of(none.partitions(1), CLIENTS, 2),
-        with_replicas(1, of(none.partitions(1).failovers(1), SESSIONS, 2)),
         with_replicas(1, of(none.failovers(1), COMMANDS, 2)),
         with_replicas(1, of(none.failovers(1).behind(1), COMMANDS, 2)),
         with_replicas(1, of(none.failovers(1).behind(2), COMMANDS_ON_MEMBERS, 2)),
@@ -272,6 +267,11 @@ pub fn rarities() -> Vec<Rare> {
         with_replicas(1, of(none.failovers(1).behind(1).delays(1), ACKNOWLEDGED, 2)),
         with_replicas(1, of(none.failovers(1).behind(1).old_primary_writable(1), ACKNOWLEDGED, 2)),
         with_replicas(1, of(none.failovers(1).behind(1).reloads(1).unsynced(1), ACKNOWLEDGED, 1)),
+        of(none.partitions(1), COMMANDS, 3),
+        of(none.partitions(1).parted_for(Duration::from_millis(7)), SESSIONS, 2),
+        of(none.partitions(1).parted_for(five).stalls(1), COMMANDS, 2),
+        of(none.partitions(1), CLIENTS, 2),
+        with_replicas(1, of(none.partitions(1).failovers(1), SESSIONS, 2)),
     ]
 }
 
