@@ -130,11 +130,15 @@ fn every_failover_is_real() {
         let next = || next.lock().unwrap().next();
         while let Some((name, saved)) = next() {
             let scenario = |lease| scenario_of(&saved, lease).unwrap();
-            let mut servers = RedisServers::start(&scenario(saved.lease)).unwrap();
-            let on_redis = replay_on_servers(&mut runner, &mut servers, &saved, scenario).unwrap();
-            match outcome(&name, &on_redis.comparison) {
-                Some(outcome) => outcomes.lock().unwrap()[outcome as usize] += 1,
-                None => different.lock().unwrap().push(format!("{name}: {on_redis}")),
+            let mut replay = || {
+                let mut servers = RedisServers::start(&scenario(saved.lease)).unwrap();
+                let on_redis = replay_on_servers(&mut runner, &mut servers, &saved, scenario).unwrap();
+                outcome(&name, &on_redis.comparison).ok_or_else(|| format!("{name}: {on_redis}"))
+            };
+            // On a busy machine, a reply may come so late that it tells another time.
+            match replay().or_else(|_| replay()) {
+                Ok(outcome) => outcomes.lock().unwrap()[outcome as usize] += 1,
+                Err(report) => different.lock().unwrap().push(report),
             }
         }
     };
