@@ -92,16 +92,16 @@ pub(super) fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
 
 /// Whether `CLIENT PAUSE`, `DEBUG SLEEP` or `FAILOVER` delays this command.
 fn is_paused(table: &Table, engine: &Engine, client: &Client, row: &Row, argv: &Argv<'_>) -> bool {
-    let is_written_by = |argv: &Argv<'_>| table.resolve(argv).is_ok_and(|row| may_write(engine, row, argv));
-    let ends_writing_transaction = || {
+    let writes = |argv: &Argv<'_>| table.resolve(argv).is_ok_and(|row| may_write(engine, row, argv));
+    let writes_anything = || {
         let mut queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
-        row.name == "exec" && queue.any(|argv| is_written_by(&borrow(argv)))
+        may_write(engine, row, argv) || row.name == "exec" && queue.any(|argv| writes(&borrow(argv)))
     };
     let concerns = match engine.pause {
         _ if engine.asleep_until.is_some() => true,
         Some((_, PauseMode::All)) => true,
-        Some((_, PauseMode::Write)) => may_write(engine, row, argv) || ends_writing_transaction(),
-        None => engine.fails_over() && (may_write(engine, row, argv) || ends_writing_transaction()),
+        Some((_, PauseMode::Write)) => writes_anything(),
+        None => engine.fails_over() && writes_anything(),
     };
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }
