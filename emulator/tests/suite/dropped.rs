@@ -6,11 +6,11 @@ use std::time::Duration;
 use emulator::{Clock, Emulator, Server};
 use redis::cluster::ClusterClient;
 use redis::sentinel::{SentinelClient, SentinelServerType};
-use redis::{AsyncCommands as _, AsyncConnectionConfig, Commands as _, RedisResult};
+use redis::{AsyncCommands as _, Commands as _, RedisResult};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::bounds::DROPPED;
-use crate::random_failovers::connect;
+use crate::random_failovers::{connect, patient};
 
 /// Set in the process that runs the test alone: other tests of a process open files, too.
 const ALONE: &str = "LOCKSTEP_ALONE";
@@ -137,11 +137,6 @@ async fn with_sentinels() -> RedisResult<()> {
         () = redis::cmd("SENTINEL").arg(&["FAILOVER", "mymaster"]).query(&mut sentinels[0].connection())?;
     }
     Ok(())
-}
-
-/// redis-rs gives a reply half a second, which a busy machine exceeds.
-fn patient() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
 }
 
 async fn listen(emulators: &[Emulator]) -> RedisResult<Vec<Server>> {

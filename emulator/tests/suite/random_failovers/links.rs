@@ -127,12 +127,16 @@ impl Link for AsyncOfSentinels {
     }
 }
 
+/// redis-rs gives a reply half a second, which a busy machine exceeds.
+pub fn patient() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None)
+}
+
 /// Connects to the primary that the Sentinels name. redis-rs gives them little time, which a busy
 /// machine exceeds. If that never ends, the test says that the client hangs.
 pub async fn connect(client: &mut SentinelClient) -> RedisResult<MultiplexedConnection> {
-    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     loop {
-        match client.get_async_connection_with_config(&config).await {
+        match client.get_async_connection_with_config(&patient()).await {
             Err(error) if error.is_timeout() => {}
             connected => return connected,
         }

@@ -24,7 +24,7 @@ use course::{Course, End};
 use group::{Group, Kind};
 use ledger::Ledger;
 use links::Link;
-pub use links::connect;
+pub use links::{connect, patient};
 
 /// The failovers of one group of servers.
 const FAILOVERS_PER_SEED: u64 = 25;
