@@ -86,16 +86,11 @@ async fn release_once(client: Client, fallback: Fallback) -> Result<(), ActorErr
 
 async fn send_release(client: &Client, fallback: Fallback) -> RedisResult<()> {
     let mut link = client.connection();
-    let script = Script::new(RELEASE);
-    let command = |name: &str, script: &str| {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(1).arg("lock").arg(client.name());
-        command
-    };
-    let released = command("EVALSHA", script.get_hash()).exec_async(&mut link).await;
-    match (released, fallback) {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg(Script::new(RELEASE).get_hash()).arg(1).arg("lock").arg(client.name());
+    match (command.exec_async(&mut link).await, fallback) {
         (Err(error), Fallback::Eval) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            command("EVAL", RELEASE).exec_async(&mut link).await
+            release(client, &mut link).await
         }
         (released, _) => released,
     }
