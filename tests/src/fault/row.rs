@@ -93,10 +93,14 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
+    /// These servers, which have a bit each.
+    pub(crate) fn nodes(bits: i64) -> impl Iterator<Item = usize> {
+        (0..i64::BITS as usize).filter(move |server| bits >> server & 1 == 1)
+    }
+
     /// The numbers of these servers, as in a schedule.
     pub(super) fn servers(bits: i64) -> String {
-        let meant = (0..i64::BITS).filter(|server| bits >> server & 1 == 1);
-        meant.map(|server| (server + 1).to_string()).collect::<Vec<_>>().join(",")
+        Unit::nodes(bits).map(|server| (server + 1).to_string()).collect::<Vec<_>>().join(",")
     }
 }
 

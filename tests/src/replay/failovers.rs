@@ -3,7 +3,7 @@
 use super::redis_process::RedisServersError;
 use super::redis_servers::{Departure, RedisServers};
 use crate::execution::{Choice, Policy};
-use crate::fault::{Fault, FaultKind, Target};
+use crate::fault::{Fault, FaultKind, Target, Unit};
 use crate::replay::Follow;
 use crate::schedule::Step;
 use crate::sim::Takeover;
@@ -59,8 +59,7 @@ impl Failovers {
         let mut steps = history.steps.iter().copied().enumerate();
         steps.find_map(|(place, step)| {
             let fault = step.fault().filter(|fault| fault.kind == FaultKind::Unacknowledged)?;
-            let mut lacking = (0..i64::BITS as usize).filter(|node| fault.amount >> node & 1 == 1);
-            lacking.any(|node| !self.has_left(node, place)).then_some(step)
+            Unit::nodes(fault.amount).any(|node| !self.has_left(node, place)).then_some(step)
         })
     }
 
