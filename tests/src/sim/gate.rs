@@ -8,7 +8,7 @@ use redis::{RedisResult, Value};
 
 use super::session::Session;
 use crate::actor::Actor;
-use crate::fault::{Fault, RequestOutcome};
+use crate::fault::{Fault, FaultKind, RequestOutcome, Target};
 use crate::live::{OperationId, Pending, Request, Traffic};
 use crate::memo::Touches;
 
@@ -78,6 +78,11 @@ impl Gate {
     /// A new connection leads to this server.
     pub(super) fn lead_to(&mut self, server: usize) {
         (self.server, self.wrote, self.wrote_before) = (server, None, false);
+    }
+
+    /// A fault of this kind that strikes what passes here.
+    pub(super) fn fault(&self, kind: FaultKind) -> Fault {
+        Fault::new(kind, Target::Connection(self.actor, self.nth))
     }
 
     /// Whether a request or a message waits.

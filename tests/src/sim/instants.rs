@@ -20,8 +20,7 @@ impl Simulation {
         let now = self.world.now;
         let world = &self.world;
         let grants = world.grants.iter().map(|grant| grant.until);
-        let ends =
-            grants.chain(world.outages.iter().map(|&(_, until)| until)).chain(world.ends_of_partitions());
+        let ends = grants.chain(world.ends_of_interruptions());
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
         let distinguished: Vec<Duration> = self.distinguished(&world.times).collect();
         for (server, clock) in self.serving_clocks() {

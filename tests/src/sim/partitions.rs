@@ -8,7 +8,7 @@ use super::actor_state::Partition;
 use super::gate::{Gate, Passage};
 use super::{GRACE, Simulation, World};
 use crate::actor::Actor;
-use crate::fault::{Fault, FaultKind, Passing, Target};
+use crate::fault::{Fault, FaultKind, Passing};
 use crate::fingerprint::fingerprint;
 use crate::live::Traffic;
 
@@ -19,7 +19,7 @@ const LOST_MAX: usize = 10;
 impl Simulation {
     /// What waits at this gate may pass. Returns how it does.
     pub(super) fn passage_through(&mut self, gate: usize, passage: Passage) -> Passage {
-        let Gate { actor, nth, server, traffic, ref pending, .. } = self.world.gates[gate];
+        let Gate { actor, server, traffic, ref pending, .. } = self.world.gates[gate];
         if traffic == Traffic::Arrivals {
             return passage;
         }
@@ -39,24 +39,18 @@ impl Simulation {
                 FaultKind::LoseRequest
             }
         };
-        Passage { fault: Some(Fault::new(kind, Target::Connection(actor, nth))), is_reply_late: false }
+        Passage { fault: Some(self.world.gates[gate].fault(kind)), is_reply_late: false }
     }
 
     /// The server replies to a command that waited there. Returns how the reply passes.
     pub(super) fn passage_back(&mut self, gate: usize, passage: Passage) -> Passage {
-        let Gate { actor, nth, server, .. } = self.world.gates[gate];
+        let (actor, server) = self.world.ends(gate);
         let is_of_partition = |fault: Fault| Passing::after(fault.kind).is_some();
         if !passage.fault.is_none_or(is_of_partition) {
             return passage;
         }
-        let lost = passage.fault.unwrap_or(Fault::new(FaultKind::LoseReply, Target::Connection(actor, nth)));
+        let lost = passage.fault.unwrap_or(self.world.gates[gate].fault(FaultKind::LoseReply));
         Passage { fault: self.world.lose(actor, server).map(|_| lost), ..passage }
-    }
-
-    /// Whether a message of a server does not reach a client.
-    pub(super) fn loses_push(&mut self, gate: usize) -> bool {
-        let (actor, server) = self.world.ends(gate);
-        self.world.lose(actor, server).is_some()
     }
 
     /// From now on, a client and a server are parted.
@@ -76,7 +70,7 @@ impl Simulation {
 impl World {
     /// Something that would pass between a client and a server is lost if they are parted. Returns
     /// what passes then.
-    fn lose(&mut self, actor: Actor, server: usize) -> Option<Passing> {
+    pub(super) fn lose(&mut self, actor: Actor, server: usize) -> Option<Passing> {
         let idx = self.idx(actor);
         if !self.actors[idx].partitions.iter().any(|partition| partition.server == server) {
             return None;
@@ -93,9 +87,10 @@ impl World {
         Some(partition.passing)
     }
 
-    /// When partitions end.
-    pub(super) fn ends_of_partitions(&self) -> impl Iterator<Item = Duration> {
+    /// When outages and partitions end.
+    pub(super) fn ends_of_interruptions(&self) -> impl Iterator<Item = Duration> {
         let partitions = self.actors.iter().flat_map(|actor| &actor.partitions);
-        partitions.filter(|partition| partition.left > 0).map(|partition| partition.until)
+        let partitions = partitions.filter(|partition| partition.left > 0).map(|partition| partition.until);
+        self.outages.iter().map(|&(_, until)| until).chain(partitions)
     }
 }

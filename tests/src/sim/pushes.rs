@@ -32,17 +32,14 @@ impl Simulation {
     /// The next message of the server arrives that is no reply.
     pub(super) fn receive_push(&mut self, gate: usize) {
         let at = &mut self.world.gates[gate];
-        let Some(push) = at.pushes.pop_front() else { return };
+        let Some(mut push) = at.pushes.pop_front() else { return };
         at.n_before_reply = at.n_before_reply.saturating_sub(1);
         let Gate { actor, nth, server, .. } = *at;
-        let push = match self.loses_push(gate) {
-            true => {
-                self.reopen(gate);
-                None
-            }
-            false => push,
-        };
-        let gate_state = self.world.gates[gate].gate_state.clone();
+        let gate_state = at.gate_state.clone();
+        if self.world.lose(actor, server).is_some() {
+            self.reopen(gate);
+            push = None;
+        }
         self.world.change_gate(gate, gate_state);
         if push.is_none() {
             self.world.note_fault_error(actor);

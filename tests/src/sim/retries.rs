@@ -280,12 +280,9 @@ impl Simulation {
             return None;
         }
         let now = world.now;
-        let outages = world.outages.iter().map(|&(_, until)| until);
-        let outages = outages
-            .chain(world.ends_of_partitions())
-            .filter_map(|until| until.checked_sub(now))
-            .filter(|away| !away.is_zero());
-        let next = self.ends_of_keys().chain(outages).min();
+        let interruptions = world.ends_of_interruptions().filter_map(|until| until.checked_sub(now));
+        let interruptions = interruptions.filter(|away| !away.is_zero());
+        let next = self.ends_of_keys().chain(interruptions).min();
         let footprint = |exchange: &Exchange| &world.history().footprints[exchange.step - 1];
         let mut exchanges = waiting.iter().flat_map(|(_, latest)| latest.iter());
         if !exchanges.any(|exchange| footprint(exchange).depends_on_time()) {

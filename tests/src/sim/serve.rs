@@ -15,7 +15,7 @@ use super::session::Session;
 use super::waits::Waiting;
 use super::{Life, Recording, START, Server, Simulation, World};
 use crate::actor::Actor;
-use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
+use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome};
 use crate::live::{Answer, Loss, OperationId, Pending, Request, RequestKind, Told, Traffic, hash_result};
 use crate::memo::Reply;
 use crate::render::{format_error, written_keys};
@@ -321,17 +321,15 @@ impl Simulation {
 
     /// The client no longer waits for a reply.
     pub(crate) fn give_up(&mut self, gate: usize) {
-        let world = &self.world;
-        let Gate { actor, nth, .. } = world.gates[gate];
-        let (is_waiting, is_replied) = (world.gates[gate].waits(), world.gates[gate].awaits_reply());
-        let pending = world.gates[gate].pending.clone();
-        let Some(Pending { request, .. }) = pending else { return };
+        let own = &self.world.gates[gate];
+        let (is_waiting, is_replied) = (own.waits(), own.awaits_reply());
+        let [delay, lose_reply] = [FaultKind::Delay, FaultKind::LoseReply].map(|kind| own.fault(kind));
+        let Some(Pending { request, .. }) = own.pending.clone() else { return };
         self.world.note_activity();
-        let fault = |kind| Fault::new(kind, Target::Connection(actor, nth));
         if is_waiting {
-            self.serve(gate, Passage { fault: Some(fault(FaultKind::Delay)), ..Passage::default() });
+            self.serve(gate, Passage { fault: Some(delay), ..Passage::default() });
         } else if is_replied {
-            self.record_request_fault(gate, fault(FaultKind::LoseReply), &request);
+            self.record_request_fault(gate, lose_reply, &request);
             self.answer(gate, Answer::Lost(Loss::Reply));
         }
     }
