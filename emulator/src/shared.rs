@@ -231,13 +231,7 @@ impl Shared {
     /// Returns the engine, unless somebody has it for long: a script. A thread that only looks at
     /// it must not make a Sentinel take the server for busy.
     fn lock_soon(&self) -> Option<Held<'_>> {
-        (0..LOCK_TRIES).find_map(|_| {
-            let held = self.try_lock();
-            if held.is_none() {
-                std::thread::yield_now();
-            }
-            held
-        })
+        soon(|| self.try_lock())
     }
 
     /// Returns the engine when it is free.
@@ -375,7 +369,7 @@ impl fmt::Debug for Shared {
 
 impl Peer for Shared {
     fn copy_for(&self, replica: Replica, hops: usize) -> Option<Copy> {
-        self.try_engine_within(hops)?.accept(replica.address, replica.wake_up)
+        soon(|| self.try_engine_within(hops))?.accept(replica.address, replica.wake_up)
     }
 
     fn look_around(&self) -> bool {
@@ -394,6 +388,17 @@ impl Peer for Shared {
             async move { self.when_free(|engine| engine.accept(replica.address, replica.wake_up)).await },
         )
     }
+}
+
+/// Tries so often that only a server with a script stays busy, and not one that runs a command.
+fn soon<'a>(lock: impl Fn() -> Option<Held<'a>>) -> Option<Held<'a>> {
+    (0..LOCK_TRIES).find_map(|_| {
+        let held = lock();
+        if held.is_none() {
+            std::thread::yield_now();
+        }
+        held
+    })
 }
 
 /// Waits until a clock shows a time, or for ever if there is none.

@@ -18,6 +18,8 @@ const DOWN_AFTER_MS: u64 = 30_000;
 const RETURN_AFTER_MS: u64 = 8_000;
 /// How often this time passes until all servers agree.
 const LOOKS_MAX: usize = 8;
+/// How often a primary that has no replica is asked for it.
+const LINK_LOOKS_MAX: usize = 1_000_000;
 /// How late writes arrive at a replica that lags.
 const LAG_MS: u64 = 1_000;
 
@@ -104,17 +106,23 @@ impl Group {
         self.agree().map_err(|report| format!("{name}: {report}"))
     }
 
-    /// A primary with a replica.
+    /// A primary, once it has a replica: that is late if it finds its primary busy with a client.
     fn primary(&self, rng: &mut Pcg32) -> &Emulator {
         let primaries: Vec<_> = self.servers.iter().filter(|server| role(server) == "master").collect();
-        primaries[rng.random_range(0..primaries.len())]
+        let primary = primaries[rng.random_range(0..primaries.len())];
+        for _ in 0..LINK_LOOKS_MAX {
+            if !replicas(primary).is_empty() {
+                return primary;
+            }
+            std::thread::yield_now();
+        }
+        panic!("{} gets no replica", primary.url());
     }
 
     /// A replica of a primary.
     fn replica(&self, primary: &Emulator, rng: &mut Pcg32) -> &Emulator {
-        let (_, _, replicas): (String, u64, Vec<(String, u16, u64)>) = run(primary, "ROLE");
-        let (_, port, _) = &replicas[rng.random_range(0..replicas.len())];
-        self.at(*port)
+        let replicas = replicas(primary);
+        self.at(replicas[rng.random_range(0..replicas.len())])
     }
 
     fn at(&self, port: u16) -> &Emulator {
@@ -280,6 +288,12 @@ fn role(server: &Emulator) -> String {
         .into_iter()
         .next()
         .map_or_else(String::new, |role| redis::from_redis_value(role).expect("a word"))
+}
+
+/// The ports of the replicas of a primary.
+fn replicas(primary: &Emulator) -> Vec<u16> {
+    let (_, _, replicas): (String, u64, Vec<(String, u16, u64)>) = run(primary, "ROLE");
+    replicas.into_iter().map(|(_, port, _)| port).collect()
 }
 
 /// The host and the port of a server.
