@@ -36,6 +36,8 @@ pub(crate) struct Gate {
     /// The client has given up a request here. Then no other connection takes this place: whether
     /// the request has run must not decide which place is free.
     pub(crate) was_given_up: bool,
+    /// The client gives up its request, and does not wait to hear what became of it either.
+    pub(super) is_left: bool,
     /// The server has closed the connection, and the client has not noticed that.
     pub(super) is_broken: bool,
     /// The last write on this connection, by its place in the log for replicas.
@@ -66,6 +68,7 @@ impl Gate {
             operation: None,
             late: VecDeque::new(),
             was_given_up: false,
+            is_left: false,
             is_broken: false,
             wrote: None,
             wrote_before: false,

@@ -335,11 +335,13 @@ impl Simulation {
     }
 
     pub(super) fn answer(&mut self, gate: usize, answer: Answer) {
-        let Gate { actor, nth, .. } = self.world.gates[gate];
+        let Gate { actor, nth, is_left, .. } = self.world.gates[gate];
         let world = &mut self.world;
         world.gates[gate].pending = None;
         world.change_gate(gate, GateState::Empty);
-        self.tell(actor, &Told::Answered { nth, answer });
+        if !is_left {
+            self.tell(actor, &Told::Answered { nth, answer });
+        }
     }
 
     /// Opens a new session in place of a broken one.

@@ -66,7 +66,9 @@ impl Simulation {
         self.world.note_readings_inside(actor, turn);
         self.world.record_calls_of(actor);
         if self.world.note_polls(actor, turn.polls, polls_max) {
-            turn.acts.iter().for_each(|act| self.perform(actor, act));
+            for (nth, act) in (1..).zip(&turn.acts) {
+                self.perform(actor, act, &turn.acts[nth..]);
+            }
             self.world.record_calls_without_request(actor);
         }
         key
@@ -93,8 +95,8 @@ impl Simulation {
         }
     }
 
-    /// Does what the code of a client did.
-    fn perform(&mut self, actor: Actor, act: &Act) {
+    /// Does what the code of a client did, before it did the rest of this turn.
+    fn perform(&mut self, actor: Actor, act: &Act, rest: &[Act]) {
         let gate = |world: &World, nth: &usize| world.gate(actor, *nth).expect("the client has opened it");
         match act {
             Act::ReadTime => {
@@ -110,7 +112,13 @@ impl Simulation {
             }
             Act::Withdraw { nth, .. } => self.withdraw(gate(&self.world, nth)),
             Act::AwaitMessage { nth, operation } => self.await_message(gate(&self.world, nth), *operation),
-            Act::GiveUp { nth } => self.give_up(gate(&self.world, nth)),
+            Act::GiveUp { nth } => {
+                let leaves = |act: &Act| matches!(act, Act::Withdraw { nth: left, .. } if left == nth);
+                let gate = gate(&self.world, nth);
+                self.world.gates[gate].is_left = rest.iter().any(leaves);
+                self.give_up(gate);
+                self.world.gates[gate].is_left = false;
+            }
             Act::Delay { nth, request } => self.world.delay(gate(&self.world, nth), request.clone()),
             Act::Enter { hold, section, since, record } => self.enter(*hold, section, *since, record.clone()),
             Act::Extend { hold, since, record } => self.extend(*hold, *since, record.clone()),

@@ -100,6 +100,21 @@ fn a_probe_depends_on_the_clock_of_the_server() {
     expect_equal_histories(&probed);
 }
 
+/// Two timers of a client fire together: its response timeout, and one of its own. It sends its
+/// next request in the same turn, and that has a reply of its own.
+#[test]
+fn a_client_that_gives_up_and_leaves_waits_for_its_next_reply() {
+    let limit = Duration::from_millis(5);
+    let scenario = Scenario::new("leaves").response_timeout(limit).faults(Faults::none().stalls(1));
+    let leaves = scenario.always(Success).actors(2, move |client| async move {
+        let mut link = client.connection();
+        _ = tokio::time::timeout(limit, send::<()>(&mut link, &["SET", "k", "v"])).await;
+        _ = send::<redis::Value>(&mut link, &["GET", "k"]).await;
+        Ok(())
+    });
+    expect_equal_histories(&leaves);
+}
+
 /// If timers fire together, the one that was armed first fires first.
 #[test]
 fn timers_that_fire_together() {
