@@ -12,7 +12,7 @@ use crate::reply::Reply;
 /// The time does not move on. Messages to other clients are sent when the script ends.
 pub(super) fn call(table: &'static Table, engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     // A key that is watched from now on was not changed by the earlier steps of the script.
-    engine.watches.notice(&engine.keyspace);
+    engine.watches.notice(&mut engine.keyspace);
     let outer = engine.outbox.begin_inner();
     let mut client = engine.clients.take(slot);
     client.active_at = engine.keyspace.instant();

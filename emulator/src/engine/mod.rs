@@ -265,7 +265,7 @@ impl Engine {
         self.serve_blocked();
         self.notice_moved_slots();
         self.answer_observers();
-        self.watches.notice(&self.keyspace);
+        self.watches.notice(&mut self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
         self.set_next_wake_up();
     }
@@ -284,7 +284,7 @@ impl Engine {
     ///
     /// The watches read the new entries first, because positions in the footprint change.
     fn drop_duplicates(&mut self) {
-        self.watches.notice(&self.keyspace);
+        self.watches.notice(&mut self.keyspace);
         self.keyspace.footprint_mut().drop_duplicates();
         (self.watches.seen, self.tracker.seen) = (self.footprint().len(), self.footprint().len());
     }

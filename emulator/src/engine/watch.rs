@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::client::Slot;
-use crate::clock::Timestamp;
 use crate::footprint::{Access, Resource};
 use crate::keyspace::Keyspace;
 
@@ -43,11 +42,12 @@ impl Watches {
     }
 
     /// Marks the clients that watch a key which an execution changed.
-    pub fn notice(&mut self, keyspace: &Keyspace) {
+    pub fn notice(&mut self, keyspace: &mut Keyspace) {
         let seen = std::mem::replace(&mut self.seen, keyspace.footprint().len());
         if self.watched.is_empty() {
             return;
         }
+        let mut changed_whole = Vec::new();
         for (resource, access, _) in keyspace.footprint().iter().skip(seen) {
             if access == Access::Read {
                 continue;
@@ -58,15 +58,7 @@ impl Watches {
                         self.dirty.extend(watchers.keys());
                     }
                 }
-                Resource::Database(db) => {
-                    // A key that is missing before and after has not changed.
-                    for ((_, key), watchers) in self.watched.iter().filter(|((watched, _), _)| *watched == db)
-                    {
-                        let is_there = keyspace.peek(db, key, Timestamp::default()).is_some();
-                        let changed = watchers.iter().filter(|(_, before)| is_there || before.is_some());
-                        self.dirty.extend(changed.map(|(slot, _)| slot));
-                    }
-                }
+                Resource::Database(db) => changed_whole.push(db),
                 Resource::Clock
                 | Resource::Waiting { .. }
                 | Resource::Script(_)
@@ -80,6 +72,18 @@ impl Watches {
                 | Resource::Connections
                 | Resource::Settings => {}
             }
+        }
+        changed_whole.into_iter().for_each(|db| self.notice_whole(db, keyspace));
+    }
+
+    /// All keys of a database may have changed. One that is missing before and after has not: it
+    /// does not exist, or its deadline has passed.
+    fn notice_whole(&mut self, changed: usize, keyspace: &mut Keyspace) {
+        for ((_, key), watchers) in self.watched.iter().filter(|((db, _), _)| *db == changed) {
+            let now = keyspace.now();
+            let is_there = keyspace.peek(changed, key, now).is_some();
+            let changed = watchers.iter().filter(|(_, before)| is_there || before.is_some());
+            self.dirty.extend(changed.map(|(slot, _)| slot));
         }
     }
 
@@ -124,15 +128,15 @@ mod tests {
         let (mut watches, mut keyspace) = (Watches::default(), Keyspace::new(1));
         for (slot, key) in [(1, "early"), (2, "late")] {
             keyspace.footprint_mut().key(Access::Write, 0, b"early", None);
-            watches.notice(&keyspace);
+            watches.notice(&mut keyspace);
             watches.watch(slot, &mut keyspace, 0, key.as_bytes());
         }
         keyspace.footprint_mut().key(Access::Write, 0, b"late", None);
-        watches.notice(&keyspace);
+        watches.notice(&mut keyspace);
         assert_eq!([watches.unwatch(1), watches.unwatch(2)], [true, true]);
 
         watches.watch(1, &mut keyspace, 0, b"late");
-        watches.notice(&keyspace);
+        watches.notice(&mut keyspace);
         assert!(!watches.unwatch(1));
     }
 }
