@@ -164,5 +164,8 @@ pub fn kinds() -> Vec<(&'static str, Rare)> {
         of("clients", none, 3, CLIENTS, 2),
         of("clients and cancels", none.cancels(1), 2, CLIENTS, 2),
         of("clients and delays", none.delays(1), 2, CLIENTS, 2),
+        of("locks and partitions", none.partitions(1), 2, LOCKS, 3),
+        of("majority and partitions", none.partitions(1), 2, MAJORITY, 2),
+        of("calls and partitions", none.partitions(1), 2, CALLS, 2),
     ]
 }
