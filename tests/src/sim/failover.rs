@@ -212,6 +212,9 @@ impl Simulation {
         let units = std::mem::take(&mut self.engines[node].units);
         if !units.is_empty() {
             self.world.log_units(node, &units);
+            if self.config.faults.behind > 0 {
+                self.world.recorder.log_grew(node);
+            }
         }
     }
 }

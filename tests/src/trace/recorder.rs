@@ -215,6 +215,12 @@ impl Recorder {
         self.write(StepResource::Log(server));
     }
 
+    /// A write was added to the log of a server. That of a client that waits for replicas may have
+    /// this one as its consequence, which counts for what a replica can lack.
+    pub(crate) fn log_grew(&mut self, server: usize) {
+        self.read(StepResource::Log(server));
+    }
+
     /// A server refuses requests for a while, from now on.
     pub(crate) fn server_stopped(&mut self, server: usize) {
         self.write(StepResource::Service(server));

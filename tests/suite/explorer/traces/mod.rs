@@ -152,6 +152,16 @@ fn a_step_may_touch_less_after_another() {
     compare(&sends(scenario, of(&["RPUSH l 1"])));
 }
 
+/// After the failover of another server, B's write is a consequence of A's. A replica that lacked
+/// A's would lack both.
+#[test]
+fn a_write_may_count_for_what_another_client_waits_for() {
+    let faults = Faults::none().failovers(1).behind(1);
+    let scenario = Scenario::new("consequence").servers(2).replicas(1).faults(faults);
+    let scenario = sends(scenario, of(&["INCR a", "WAIT 1 0"]));
+    assert_eq!(compare(&sends(scenario, of(&["WAIT 1 10", "SET b 1 NX"]))), 114);
+}
+
 /// Subscriptions, received messages and publications are steps. Publications without subscribers do
 /// not depend on each other. Subscriptions do not depend on each other either.
 #[test]
