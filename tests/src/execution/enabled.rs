@@ -43,7 +43,7 @@ impl Execution<'_> {
         let goes_first = enabled.len();
         self.enabled_messages(world, world.last_actor(), tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
-        let in_vain = last_step == Some(Step::Wait) && !world.has_timer_fired();
+        let in_vain = world.has_waited_in_vain();
         let is_slow = world.gates.iter().any(|gate| gate.is_slow() && !tries_in_vain(gate.actor));
         let sleeps = |other: &&ActorState| {
             world.can_act(other.actor)
@@ -79,7 +79,7 @@ impl Execution<'_> {
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
         later.for_each(|&kind| self.enabled_faults(kind, world, enabled));
-        self.enabled_stalls(all_sleep, enabled);
+        self.enabled_stalls(all_sleep || in_vain, enabled);
         if all_sleep {
             enabled.insert(goes_first, Step::Wait);
         }
@@ -105,7 +105,8 @@ impl Execution<'_> {
     }
 
     /// Adds the steps in which time moves while clients have requests to send, within the budget.
-    fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
+    /// A wait is none of them if it is possible without that, or would be in vain.
+    fn enabled_stalls(&self, is_wait_decided: bool, enabled: &mut Vec<Step>) {
         let world = &self.sim.world;
         if world.spent(Budget::STALLS) >= self.scenario.faults.stalls {
             return;
@@ -122,7 +123,7 @@ impl Execution<'_> {
             };
             enabled.extend(instants.iter().map(pause));
         }
-        if !with_timers.is_empty() && !all_sleep {
+        if !with_timers.is_empty() && !is_wait_decided {
             enabled.push(Step::Wait);
         }
     }

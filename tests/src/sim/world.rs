@@ -214,6 +214,15 @@ impl World {
         self.history().footprints.last().is_some_and(|footprint| footprint.fires_timer)
     }
 
+    /// Whether no timer fired in the last wait, and nothing has happened since that depends on it.
+    /// An order in which the wait comes last is equivalent.
+    pub(crate) fn has_waited_in_vain(&self) -> bool {
+        let History { steps, footprints, .. } = self.history();
+        let Some(wait) = steps.iter().rposition(|step| *step == Step::Wait) else { return false };
+        let (wait, later) = (&footprints[wait], &footprints[wait + 1..]);
+        !wait.fires_timer && !later.iter().any(|step| step.conflicts_with(wait))
+    }
+
     /// Begins a step.
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;

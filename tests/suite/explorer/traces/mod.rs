@@ -152,6 +152,14 @@ fn a_step_may_touch_less_after_another() {
     compare(&sends(scenario, of(&["RPUSH l 1"])));
 }
 
+/// A client waits for ever. Whether a wait in vain comes before a late request or after it is the
+/// same, so there is not one more wait after that.
+#[test]
+fn a_wait_in_vain_may_come_before_a_late_request() {
+    let scenario = Scenario::new("for ever").servers(2).faults(Faults::none().delays(1));
+    assert_eq!(compare(&sends(sends(scenario, of(&["BLPOP l 0"])), of(&["SET b 1"]))), 5);
+}
+
 /// After the failover of another server, B's write is a consequence of A's. A replica that lacked
 /// A's would lack both.
 #[test]

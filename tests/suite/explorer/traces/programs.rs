@@ -103,6 +103,22 @@ const COMMANDS_ON_MEMBERS: &[&str] = &[
     "sleep 12ms",
 ];
 
+/// Commands of clients some of which wait for ever.
+const FOR_EVER: &[&str] = &[
+    "BLPOP l 0",
+    "BLPOP l 0",
+    "BLPOP l 0.01",
+    "RPUSH l 1",
+    "SET b 1",
+    "SET a 1 PX 10",
+    "SET a 1 NX",
+    "GET a",
+    "PTTL a",
+    "sleep 12ms",
+    "within 5ms: BLPOP l 0",
+    "after 5ms: RPUSH l 1",
+];
+
 /// A kind of program for rarer faults: actors, each of which sends at most `commands_max` of these
 /// commands.
 pub struct Rare {
@@ -272,6 +288,7 @@ pub fn rarities() -> Vec<Rare> {
         of(none.partitions(1).parted_for(five).stalls(1), COMMANDS, 2),
         of(none.partitions(1), CLIENTS, 2),
         with_replicas(1, of(none.partitions(1).failovers(1), SESSIONS, 2)),
+        of(none.delays(1), FOR_EVER, 2),
     ]
 }
 
