@@ -135,8 +135,9 @@ fn every_failover_is_real() {
                 let on_redis = replay_on_servers(&mut runner, &mut servers, &saved, scenario).unwrap();
                 outcome(&name, &on_redis.comparison).ok_or_else(|| format!("{name}: {on_redis}"))
             };
-            // On a busy machine, a reply may come so late that it tells another time.
-            match replay().or_else(|_| replay()) {
+            // On a busy machine, a reply may come so late that it tells another time. A difference
+            // counts if it comes three times.
+            match replay().or_else(|_| replay()).or_else(|_| replay()) {
                 Ok(outcome) => outcomes.lock().unwrap()[outcome as usize] += 1,
                 Err(report) => different.lock().unwrap().push(report),
             }
