@@ -41,6 +41,10 @@ pub(crate) struct Args {
     /// The fault class; by default the first in which the property is violated
     #[arg(long, value_name = "C", value_parser = names::classes())]
     class: Option<String>,
+    /// The claim of a debate whose counterexample is saved and drawn, by its number; by default the
+    /// first that has one
+    #[arg(long, value_name = "N")]
+    claim: Option<usize>,
     #[command(flatten)]
     sampling: Sampling,
     /// Save the schedule in this file, for `replay`
@@ -60,15 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let algorithm = names::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
-    let class = args.class.as_deref().map(names::find_class).transpose()?;
-    let is_meant = |&known: &FaultClass| {
-        class.is_none_or(|class| class == known)
-            && wanted.is_none_or(|property| properties(algorithm, known).contains(&property))
-    };
-    let classes: Vec<FaultClass> = FaultClass::ALL.iter().copied().filter(is_meant).collect();
-    if let (Some(property), Some(class), []) = (wanted, class, &classes[..]) {
-        bail!("{property} is not checked for {} in the class {class}: leave out --class", algorithm.name);
-    }
+    let classes = classes_of(args, algorithm, wanted)?;
     let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
     let progress = watch(algorithm, &classes);
@@ -123,17 +119,40 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The fault classes to explore, in order.
+fn classes_of(args: &Args, algorithm: &Algorithm, wanted: Option<Property>) -> Result<Vec<FaultClass>> {
+    if args.claim.is_some() {
+        bail!("{} is an algorithm, which has no claims: leave out --claim", algorithm.name);
+    }
+    let class = args.class.as_deref().map(names::find_class).transpose()?;
+    let is_meant = |&known: &FaultClass| {
+        class.is_none_or(|class| class == known)
+            && wanted.is_none_or(|property| properties(algorithm, known).contains(&property))
+    };
+    let classes: Vec<FaultClass> = FaultClass::ALL.iter().copied().filter(is_meant).collect();
+    match (wanted, class, &classes[..]) {
+        (Some(property), Some(class), []) => {
+            bail!("{property} is not checked for {} in the class {class}: leave out --class", algorithm.name)
+        }
+        _ => Ok(classes),
+    }
+}
+
 /// Explores each claim of a debate, and prints what comes out.
 fn explain_debate(args: &Args, debate: &Debate) -> Result<ExitCode> {
     if args.property.is_some() || args.class.is_some() {
         bail!("{} is a debate, which has no fault classes: leave out --property and --class", debate.name);
+    }
+    let claims = debate.claims.len();
+    if let Some(claim) = args.claim.filter(|claim| !(1..=claims).contains(claim)) {
+        bail!("{} has no claim {claim}: name one from 1 to {claims}", debate.name);
     }
     let mut runner = Runner::new();
     let sources: String = debate.sources.iter().map(|source| format!("\n  source  {source}")).collect();
     let about = format!("{}\n  about   {}{sources}", debate.name, debate.about);
     let mut text = wrapped(&about, "          ");
     let (mut found, mut are_as_stated) = (None, true);
-    for claim in debate.claims {
+    for (number, claim) in (1..).zip(debate.claims) {
         let scenario = claim.scenario(LEASE);
         let explored = exhaustive(&scenario);
         let is_as_stated = explored.is_ok() == claim.passes;
@@ -143,11 +162,13 @@ fn explain_debate(args: &Args, debate: &Debate) -> Result<ExitCode> {
             Err(report) => {
                 let Problem::Violated { property, saved, .. } = &report.problem else { bail!("{report}") };
                 let replayed = replay_saved(&mut runner, &scenario, saved)?;
-                found.get_or_insert((saved.clone(), report.schedules));
+                if args.claim.is_none_or(|wanted| wanted == number) {
+                    found.get_or_insert((saved.clone(), report.schedules));
+                }
                 (format!("{property} is violated"), format!("\n{replayed:columns$}", columns = columns()))
             }
         };
-        text += &wrapped(&format!("\n{}\n{}: {outcome}.\n", claim.says, claim.scenario), "");
+        text += &wrapped(&format!("\n{number}. {}\n{}: {outcome}.\n", claim.says, claim.scenario), "");
         text += &drawn;
         if !is_as_stated {
             text += "The debate says otherwise: please report it.\n";
@@ -163,7 +184,8 @@ fn show(args: &Args, runner: &mut Runner, found: Option<&(SavedSchedule, u64)>, 
     let Some((saved, schedules)) = found else {
         print(text)?;
         if args.save.is_some() || args.drawings.is_any() {
-            bail!("no file is written: there is no counterexample");
+            let of = args.claim.map(|claim| format!(" of claim {claim}")).unwrap_or_default();
+            bail!("no file is written: there is no counterexample{of}");
         }
         return Ok(());
     };

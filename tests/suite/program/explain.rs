@@ -1,6 +1,6 @@
 //! What `lockstep explain` prints.
 
-use crate::program::cli::stdout;
+use crate::program::cli::{lockstep, stdout};
 
 #[test]
 fn explain_says_what_holds() {
@@ -25,7 +25,7 @@ fn explain_runs_each_claim_of_a_debate() {
           about   What happens to the data if a client writes after its lease has ended?
           source  Martin Kleppmann, "How to do distributed locking" (2016), https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
 
-        A client that pauses overwrites what a later holder of the lock has written.
+        1. A client that pauses overwrites what a later holder of the lock has written.
         a storage that takes every write: fenced is violated.
 
         step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
@@ -50,13 +50,27 @@ fn explain_runs_each_claim_of_a_debate() {
 
         fenced is violated, as expected.
 
-        A storage that refuses a write with an older token than the last one prevents that.
+        2. A storage that refuses a write with an older token than the last one prevents that.
         a storage that checks tokens: no violation of fenced in 435 schedules (and 65 that others cover); reached: contention, overrun.
     "#]].assert_eq(&fencing);
     let replayed = stdout(&["replay", path]);
     assert!(replayed.ends_with("\nfenced is violated, as expected.\n"), "{replayed}");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(">locks<") && page.contains(">storage<"), "a lane has its server's name");
+    let refused = |args: &[&str]| {
+        let output = lockstep(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let of_third = stdout(&["explain", "promotion", "--claim", "3", "--save", path]);
+    assert!(of_third.contains("\n3. "), "{of_third}");
+    assert!(std::fs::read_to_string(path).unwrap().contains("\nscenario fencing tokens from a counter\n"));
+    let without = refused(&["explain", "fencing", "--claim", "2", "--save", path]);
+    assert!(without.contains("no file is written: there is no counterexample of claim 2"), "{without}");
+    let unknown = refused(&["explain", "fencing", "--claim", "3"]);
+    assert!(unknown.contains("fencing has no claim 3: name one from 1 to 2"), "{unknown}");
+    let of_none = refused(&["explain", "setnx", "--claim", "1"]);
+    assert!(of_none.contains("setnx is an algorithm, which has no claims: leave out --claim"), "{of_none}");
     let pauses = stdout(&["explain", "pauses"]);
     let outcomes = [
         "before the check: no violation of exclusive-belief in ",
