@@ -314,6 +314,13 @@ mod tests {
         assert_eq!(request("HGETALL h").format_reply(&reply), r#"{"id": 7, "proto": 3}"#);
     }
 
+    #[test]
+    fn a_wait_is_limited_unless_its_limit_is_zero() {
+        let waits = |words| request(words).waits_for_replicas();
+        assert_eq!([waits("WAIT 1 0"), waits("wait 2 10")], [Some((1, false)), Some((2, true))]);
+        assert_eq!([waits("WAIT 1"), waits("WAIT 1 0 0"), waits("GET 1 0"), waits("WAIT 1 x")], [None; 4]);
+    }
+
     /// Of the script `return`.
     const SHA: &str = "63143b6f8007b98c53ca2149822777b3566f9241";
 

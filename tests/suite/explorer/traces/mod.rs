@@ -160,6 +160,15 @@ fn a_wait_in_vain_may_come_before_a_late_request() {
     assert_eq!(compare(&sends(sends(scenario, of(&["BLPOP l 0"])), of(&["SET b 1"]))), 5);
 }
 
+/// Who waits first is served first, so the order of two clients that find nothing counts. While
+/// nobody but them has begun, a wait in vain may come after each: with the push last, there are
+/// 2 * 2 * 2 traces, with the push between them 2 * 2, and with the push first 2.
+#[test]
+fn clients_are_served_in_the_order_in_which_they_wait() {
+    let waiting = sends(each(2, |_| of(&["BLPOP l 0"])), of(&["RPUSH l 1"]));
+    assert_eq!(compare(&waiting), 8 + 4 + 2);
+}
+
 /// After the failover of another server, B's write is a consequence of A's. A replica that lacked
 /// A's would lack both.
 #[test]
