@@ -44,6 +44,11 @@ impl Client {
     }
 
     pub(super) fn open(&self, server: usize, traffic: Traffic) -> GatedConnection {
+        let servers = self.0.terms().servers;
+        assert!(
+            server < servers,
+            "there is no server {server}: `Scenario::servers` says {servers}, counted from 0"
+        );
         let nth = self.0.open(server, traffic);
         GatedConnection { live: self.0.clone(), nth, db: 0 }
     }

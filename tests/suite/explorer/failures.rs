@@ -44,6 +44,15 @@ fn a_panic_of_an_actor_is_a_report() {
     expect_replay(&panicking, saved);
 }
 
+#[test]
+fn a_server_that_does_not_exist_is_a_report() {
+    let to_second = Scenario::new("to another server")
+        .actors(1, |client| async move { Ok(echo("hello").exec_async(&mut client.connection_to(1)).await?) });
+    let report = exhaustive(&to_second).unwrap_err().to_string();
+    let expected = "its code panicked: there is no server 1: `Scenario::servers` says 1, counted from 0";
+    assert!(report.contains(expected), "{report}");
+}
+
 /// Expects that the saved schedule still shows the failure for which it was saved.
 #[track_caller]
 fn expect_replay(scenario: &Scenario, saved: &SavedSchedule) {
