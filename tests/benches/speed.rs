@@ -161,6 +161,12 @@ fn starts(criterion: &mut Criterion) {
         bencher.iter(|| at_once(Emulator::with_clock(Clock::manual()).connection().request(&first)).unwrap());
     });
     group.bench_function("url(), and its end", |bencher| bencher.iter(|| Emulator::new().url()));
+    group.bench_function("a cluster of six that listens, and its end", |bencher| {
+        bencher.iter(|| {
+            let servers = Emulator::cluster(&Clock::system(), 3, 1).unwrap();
+            servers.iter().for_each(|server| _ = server.url());
+        });
+    });
     group.finish();
 }
 
