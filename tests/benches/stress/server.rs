@@ -219,21 +219,26 @@ impl fmt::Display for Usage {
 }
 
 /// Fails if a server that has served and been left several times holds on to more each time.
-///
-/// What its allocator keeps varies, so one usage says little. A leak raises the least usage of the
-/// second half of the times above that of the first half. Luck would have to strike a whole half.
 pub(crate) fn judge_growth(at_start: Usage, usages: &[Usage], bytes_max: u64) -> Result<()> {
-    let (early, late) = usages.split_at(usages.len() / 2);
-    let [early, late] = [early, late].map(|half| half.iter().map(|usage| usage.resident_bytes).min());
     println!(
         "  bounds: descriptors as at the start; {THREADS_GROWTH_MAX} threads more than at the start; the least memory of \
          the later half at most {} MiB more than that of the earlier half",
         bytes_max >> 20
     );
-    ensure!(late <= early.map(|bytes| bytes + bytes_max), "FAILED: memory grows");
+    ensure!(!grows(usages, bytes_max), "FAILED: memory grows");
     let threads = usages.last().map(|usage| usage.threads);
     ensure!(threads <= Some(at_start.threads + THREADS_GROWTH_MAX), "FAILED: threads are left");
     Ok(())
+}
+
+/// Whether the memory of a server grows by more than so many bytes.
+///
+/// What its allocator keeps varies, so one usage says little. A leak raises the least usage of the
+/// second half of the times above that of the first half. Luck would have to strike a whole half.
+pub(crate) fn grows(usages: &[Usage], bytes_max: u64) -> bool {
+    let (early, late) = usages.split_at(usages.len() / 2);
+    let [early, late] = [early, late].map(|half| half.iter().map(|usage| usage.resident_bytes).min());
+    late > early.map(|bytes| bytes + bytes_max)
 }
 
 /// Repeats a check until it returns a value or the time is over.

@@ -28,7 +28,7 @@ use redis::Value;
 use self::others::BUSY_THRESHOLD_MS;
 use self::state::{Counts, End, Soak, lock};
 use crate::client::{Client, bulk, show};
-use crate::server::{Program, Server, Usage, judge_growth, now, pause, since};
+use crate::server::{Program, Server, Usage, grows, judge_growth, now, pause, since};
 
 /// The number of rounds. Each lasts `--seconds` divided by this.
 const ROUNDS: u32 = 6;
@@ -80,7 +80,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let at_start = server.usage()?;
     println!("  at the start   {at_start}");
     let mut rounds = Vec::new();
-    for round in 1..=ROUNDS {
+    let mut last = ROUNDS;
+    while rounds.len() < last as usize {
+        let round = rounds.len() as u32 + 1;
         let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
         if let Some(failure) = run_round(args, &server, &counts, round, span)? {
             println!("{failure}\nFAILED in round {round}; the seed is {}", args.seed);
@@ -93,8 +95,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             counts.checked.load(Ordering::Relaxed)
         );
         rounds.push(usage);
+        if round == ROUNDS && grows(&rounds, MEMORY_GROWTH_BYTES_MAX) {
+            println!("  memory grows: as many rounds more tell whether it goes on");
+            last *= 2;
+        }
     }
-    judge_growth(at_start, &rounds, MEMORY_GROWTH_BYTES_MAX)?;
+    judge_growth(at_start, &rounds[(last - ROUNDS) as usize..], MEMORY_GROWTH_BYTES_MAX)?;
     end_under_load(args, &mut server, &counts)?;
     let [checked, killed, cut, busy] = [&counts.checked, &counts.killed, &counts.cut, &counts.busy]
         .map(|count| count.load(Ordering::Relaxed));
