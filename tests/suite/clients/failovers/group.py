@@ -5,6 +5,7 @@ the failovers that need no command of the emulator.
 """
 
 import time
+from contextlib import suppress
 
 import redis
 
@@ -21,6 +22,8 @@ LOOKS_MAX = 8
 LAG_MS = 1_000
 # Real servers may need as long for what follows from a failover.
 REAL_WAIT_MAX_S = 90
+# How often real servers are looked at until an order is given again: for ten seconds.
+LOOKS_PER_ORDER = 200
 
 
 class Server:
@@ -116,16 +119,19 @@ class Group:
         self.advance(RETURN_AFTER_MS)
         self.wait_for(lambda: not self.disagreement(), self.disagreement)
 
-    def wait_for(self, is_done, describe):
-        """Waits for what follows from a failover."""
+    def wait_for(self, is_done, describe, order_again=None):
+        """Waits for what follows from a failover. Real servers may drop an order, so it is given again."""
         end = time.monotonic() + REAL_WAIT_MAX_S
         looks = 0
         while not is_done():
+            looks += 1
             if self.is_real:
                 time.sleep(0.05)
+                if order_again and looks % LOOKS_PER_ORDER == 0:
+                    with suppress(redis.ResponseError):
+                        order_again()
             else:
                 self.advance(RETURN_AFTER_MS)
-            looks += 1
             if time.monotonic() > end if self.is_real else looks > LOOKS_MAX:
                 raise Wrong(f"the servers do not agree who the primaries are: {describe()}")
 
@@ -169,13 +175,15 @@ def hand_over(group, rng, course):
     """A replica takes over by an order, when it has everything."""
     primary = group.primary(rng)
     replica = group.replica(primary, rng)
+    order_again = None
     if group.kind == "cluster":
         replica.run("CLUSTER", "FAILOVER")
+        order_again = lambda: replica.run("CLUSTER", "FAILOVER")
     elif rng.randrange(2):
         primary.run("FAILOVER")
     else:
         primary.run("FAILOVER", "TO", replica.host, replica.port)
-    group.wait_for(lambda: primary.role() == "slave", lambda: f"{primary} is not replaced")
+    group.wait_for(lambda: primary.role() == "slave", lambda: f"{primary} is not replaced", order_again)
 
 
 def hand_over_late(group, rng, course):
@@ -192,8 +200,10 @@ def seize(group, rng, course):
     """A replica of a cluster takes over without the consent of the primary, which takes writes until it hears of it."""
     replica = group.replica(group.primary(rng), rng)
     with course.lose():
-        replica.run("CLUSTER", "FAILOVER", rng.choice(["FORCE", "TAKEOVER"]))
-        group.wait_for(lambda: replica.role() == "master", lambda: f"{replica} does not take over")
+        order = ["CLUSTER", "FAILOVER", rng.choice(["FORCE", "TAKEOVER"])]
+        replica.run(*order)
+        takes_over = lambda: replica.role() == "master"
+        group.wait_for(takes_over, lambda: f"{replica} does not take over", lambda: replica.run(*order))
         group.settle()
 
 
