@@ -42,8 +42,6 @@ impl Execution<'_> {
         }
         let goes_first = enabled.len();
         self.enabled_messages(world, world.last_actor(), tries_in_vain, enabled);
-        // If a client waits for something that never comes, it does not wait for time.
-        let in_vain = world.has_waited_in_vain();
         let is_slow = world.gates.iter().any(|gate| gate.is_slow() && !tries_in_vain(gate.actor));
         let sleeps = |other: &&ActorState| {
             world.can_act(other.actor)
@@ -60,12 +58,13 @@ impl Execution<'_> {
             && retrying.iter().all(is_service);
         let all_sleep = !leaves_it
             && !world.gates.iter().any(is_awake)
-            && !in_vain
             && !is_too_slow
             && (change.is_some()
                 || world.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
-                || !is_slow && !world.have_waited_in_vain(&retrying));
+                || !is_slow && !world.have_waited_in_vain(&retrying))
+            // If a client waits for something that never comes, it does not wait for time.
+            && !world.has_waited_in_vain();
         let is_next = |gate: &&Gate| gate.waits() && gate.late.is_empty() && tries_in_vain(gate.actor);
         let waiting = world.gates.iter().filter(is_next);
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
@@ -79,7 +78,7 @@ impl Execution<'_> {
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
         later.for_each(|&kind| self.enabled_faults(kind, world, enabled));
-        self.enabled_stalls(all_sleep || in_vain, enabled);
+        self.enabled_stalls(all_sleep, enabled);
         if all_sleep {
             enabled.insert(goes_first, Step::Wait);
         }
@@ -105,8 +104,7 @@ impl Execution<'_> {
     }
 
     /// Adds the steps in which time moves while clients have requests to send, within the budget.
-    /// A wait is none of them if it is possible without that, or would be in vain.
-    fn enabled_stalls(&self, is_wait_decided: bool, enabled: &mut Vec<Step>) {
+    fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
         let world = &self.sim.world;
         if world.spent(Budget::STALLS) >= self.scenario.faults.stalls {
             return;
@@ -123,7 +121,7 @@ impl Execution<'_> {
             };
             enabled.extend(instants.iter().map(pause));
         }
-        if !with_timers.is_empty() && !is_wait_decided {
+        if !with_timers.is_empty() && !all_sleep && !world.has_waited_in_vain() {
             enabled.push(Step::Wait);
         }
     }
