@@ -80,9 +80,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let at_start = server.usage()?;
     println!("  at the start   {at_start}");
     let mut rounds = Vec::new();
-    let mut last = ROUNDS;
-    while rounds.len() < last as usize {
-        let round = rounds.len() as u32 + 1;
+    for round in 1..=2 * ROUNDS {
+        if round == ROUNDS + 1 {
+            if !grows(&rounds, MEMORY_GROWTH_BYTES_MAX) {
+                break;
+            }
+            println!("  memory grows: as many rounds more tell whether it goes on");
+        }
         let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
         if let Some(failure) = run_round(args, &server, &counts, round, span)? {
             println!("{failure}\nFAILED in round {round}; the seed is {}", args.seed);
@@ -95,12 +99,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             counts.checked.load(Ordering::Relaxed)
         );
         rounds.push(usage);
-        if round == ROUNDS && grows(&rounds, MEMORY_GROWTH_BYTES_MAX) {
-            println!("  memory grows: as many rounds more tell whether it goes on");
-            last *= 2;
-        }
     }
-    judge_growth(at_start, &rounds[(last - ROUNDS) as usize..], MEMORY_GROWTH_BYTES_MAX)?;
+    judge_growth(at_start, &rounds[rounds.len() - ROUNDS as usize..], MEMORY_GROWTH_BYTES_MAX)?;
     end_under_load(args, &mut server, &counts)?;
     let [checked, killed, cut, busy] = [&counts.checked, &counts.killed, &counts.cut, &counts.busy]
         .map(|count| count.load(Ordering::Relaxed));
