@@ -119,8 +119,13 @@ class Group:
         self.advance(RETURN_AFTER_MS)
         self.wait_for(lambda: not self.disagreement(), self.disagreement)
 
+    def order(self, server, words, is_done, describe):
+        """Gives an order to a server, and waits until that is done. Real servers may drop it, so it is given again."""
+        server.run(*words)
+        self.wait_for(is_done, describe, lambda: server.run(*words))
+
     def wait_for(self, is_done, describe, order_again=None):
-        """Waits for what follows from a failover. Real servers may drop an order, so it is given again."""
+        """Waits for what follows from a failover."""
         end = time.monotonic() + REAL_WAIT_MAX_S
         looks = 0
         while not is_done():
@@ -175,15 +180,13 @@ def hand_over(group, rng, course):
     """A replica takes over by an order, when it has everything."""
     primary = group.primary(rng)
     replica = group.replica(primary, rng)
-    order_again = None
     if group.kind == "cluster":
-        replica.run("CLUSTER", "FAILOVER")
-        order_again = lambda: replica.run("CLUSTER", "FAILOVER")
+        server, words = replica, ["CLUSTER", "FAILOVER"]
     elif rng.randrange(2):
-        primary.run("FAILOVER")
+        server, words = primary, ["FAILOVER"]
     else:
-        primary.run("FAILOVER", "TO", replica.host, replica.port)
-    group.wait_for(lambda: primary.role() == "slave", lambda: f"{primary} is not replaced", order_again)
+        server, words = primary, ["FAILOVER", "TO", replica.host, replica.port]
+    group.order(server, words, lambda: primary.role() == "slave", lambda: f"{primary} is not replaced")
 
 
 def hand_over_late(group, rng, course):
@@ -200,10 +203,8 @@ def seize(group, rng, course):
     """A replica of a cluster takes over without the consent of the primary, which takes writes until it hears of it."""
     replica = group.replica(group.primary(rng), rng)
     with course.lose():
-        order = ["CLUSTER", "FAILOVER", rng.choice(["FORCE", "TAKEOVER"])]
-        replica.run(*order)
-        takes_over = lambda: replica.role() == "master"
-        group.wait_for(takes_over, lambda: f"{replica} does not take over", lambda: replica.run(*order))
+        words = ["CLUSTER", "FAILOVER", rng.choice(["FORCE", "TAKEOVER"])]
+        group.order(replica, words, lambda: replica.role() == "master", lambda: f"{replica} does not take over")
         group.settle()
 
 

@@ -78,8 +78,11 @@ class RedisPy:
 
     def close(self):
         if self._client:
-            self._wait(self._client.aclose() if self._module is redis.asyncio else self._client.close())
+            self._end(self._client)
             self._client = None
+
+    def _end(self, client):
+        self._wait(client.aclose() if self._module is redis.asyncio else client.close())
 
     def _wait(self, result):
         async def outcome():
@@ -97,7 +100,7 @@ class RedisPy:
             client = self._module.Redis(host=host, port=port, **self._options)
             if self._wait(client.execute_command("ROLE"))[0] == "master":
                 return client
-            self._wait(client.aclose() if self._module is redis.asyncio else client.close())
+            self._end(client)
         raise exceptions.ConnectionError("no server is the primary")
 
 
