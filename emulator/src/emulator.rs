@@ -249,6 +249,25 @@ impl Emulator {
         command::take_over(&mut self.shared.engine(), snapshot, arrived);
     }
 
+    /// Answers as a replica of the server at this address from now on, or as a primary, for a test
+    /// that keeps the primary itself.
+    ///
+    /// Its link is up, but nothing arrives by it: what the replica has got is up to
+    /// [`receive`](Emulator::receive). Like [`restore`](Emulator::restore), this is no execution.
+    pub fn show_primary(&self, primary: Option<(&str, u16)>) {
+        let primary = primary.map(|(host, port)| (host.to_owned(), port));
+        self.shared.engine().show_primary(primary);
+    }
+
+    /// Has got what the snapshot has, but for scripts, and then these
+    /// [effects](Emulator::effects), whatever it had before.
+    ///
+    /// Unlike [`take_over`](Emulator::take_over), it keeps its own scripts. Like
+    /// [`restore_data`](Emulator::restore_data), this is an execution.
+    pub fn receive(&self, snapshot: &Snapshot, arrived: &[Arc<Unit>]) {
+        command::receive(&mut self.shared.engine(), snapshot, arrived);
+    }
+
     /// Closes the connections of all subscribed, tracking or blocked clients, as a server does that
     /// shuts down.
     ///

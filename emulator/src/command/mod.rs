@@ -56,7 +56,7 @@ use argv::{count, index_range, integer, integer_within, is_word, own};
 pub use flag::Flag;
 pub use key_spec::{FindKeys, KeySpec};
 use perform::perform;
-pub(crate) use replicate::{catch_up, take_over};
+pub(crate) use replicate::{catch_up, receive, take_over};
 use row::{Ctx, Outcome, Table};
 pub use row::{Group, Row, Servers};
 use table::subcommand;

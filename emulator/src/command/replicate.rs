@@ -30,14 +30,27 @@ pub(crate) fn catch_up(engine: &mut Box<Engine>) {
 /// snapshot has, but for scripts, and then the effects.
 pub(crate) fn take_over(engine: &mut Box<Engine>, snapshot: &Snapshot, units: &[Arc<Unit>]) {
     engine.execution(None, |engine| {
-        // A replica removes no key by itself.
-        engine.keyspace.due_keys = DueKeys::Alive;
-        engine.load(snapshot);
         engine.flush_scripts();
-        units.iter().for_each(|unit| apply(engine, unit));
-        engine.keyspace.due_keys = DueKeys::Removed;
+        load_and_apply(engine, snapshot, units);
         Reply::NOTHING
     });
+}
+
+/// Gets what a replica has got, as one execution: what the snapshot has, but for scripts, and then
+/// the effects. It keeps its own scripts.
+pub(crate) fn receive(engine: &mut Box<Engine>, snapshot: &Snapshot, units: &[Arc<Unit>]) {
+    engine.execution(None, |engine| {
+        load_and_apply(engine, snapshot, units);
+        Reply::NOTHING
+    });
+}
+
+fn load_and_apply(engine: &mut Box<Engine>, snapshot: &Snapshot, units: &[Arc<Unit>]) {
+    // A replica removes no key by itself.
+    let due_keys = std::mem::replace(&mut engine.keyspace.due_keys, DueKeys::Alive);
+    engine.load(snapshot);
+    units.iter().for_each(|unit| apply(engine, unit));
+    engine.keyspace.due_keys = due_keys;
 }
 
 fn apply(engine: &mut Box<Engine>, unit: &Unit) {

@@ -107,6 +107,20 @@ impl Engine {
         self.note_change();
     }
 
+    /// Answers as a replica of this primary, over a link by which nothing arrives, or as a primary.
+    pub(crate) fn show_primary(&mut self, primary: Option<Address>) {
+        let now = self.now();
+        let link =
+            || Link::new(self.clock.clone(), [(); 2].map(|()| self.wake_up()), self.replication.offset);
+        let upstream = primary.map(|(host, port)| {
+            let link = Some(ReplicaEnd(Arc::new(link())));
+            Upstream { host: host.into(), port, link, down_since: now, has_synced: true }
+        });
+        self.keyspace.due_keys = if upstream.is_some() { DueKeys::Hidden } else { DueKeys::Removed };
+        self.replication.upstream = upstream;
+        self.update_outgoing();
+    }
+
     /// Begins replication anew after a restart, in the same role.
     pub(super) fn restart_replication(&mut self) {
         let now = self.clock().now();

@@ -10,7 +10,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::Client;
-use crate::live::{Answer, LiveClient, Loss, Pending, Request, RequestKind, Traffic};
+use crate::live::{Answer, LiveClient, Loss, Pending, Request, RequestKind, Terms, Traffic};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -43,13 +43,36 @@ impl Client {
         self.open(server, Traffic::Requests)
     }
 
+    /// A new connection to a replica of a server, both counted from 0:
+    /// [`Scenario::read_replicas`](crate::Scenario::read_replicas).
+    ///
+    /// It leads to the same replica for ever. If that takes over, it is a connection to a primary. A
+    /// replica runs no command that writes. Subscriptions there are not simulated: the request gets
+    /// an error that says so. Neither are the offsets in `ROLE` and `INFO`.
+    ///
+    /// # Panics
+    /// There is no such replica.
+    pub fn replica(&self, server: usize, nth: usize) -> GatedConnection {
+        let &Terms { servers, readable, .. } = self.0.terms();
+        assert!(
+            server < servers && nth < readable,
+            "there is no replica {nth} of server {server} to read: the scenario has {servers} servers with \
+             {readable} such replicas each (`Scenario::read_replicas`), all counted from 0"
+        );
+        self.open_at(servers + server * readable + nth, Traffic::Requests)
+    }
+
     pub(super) fn open(&self, server: usize, traffic: Traffic) -> GatedConnection {
         let servers = self.0.terms().servers;
         assert!(
             server < servers,
             "there is no server {server}: `Scenario::servers` says {servers}, counted from 0"
         );
-        let nth = self.0.open(server, traffic);
+        self.open_at(server, traffic)
+    }
+
+    fn open_at(&self, address: usize, traffic: Traffic) -> GatedConnection {
+        let nth = self.0.open(address, traffic);
         GatedConnection { live: self.0.clone(), nth, db: 0 }
     }
 }
@@ -157,7 +180,7 @@ impl Drop for Visit<'_> {
 /// A clone is a connection of its own.
 impl Clone for GatedConnection {
     fn clone(&self) -> GatedConnection {
-        Client(self.live.clone()).connection_to(self.live.link(self.nth).0)
+        Client(self.live.clone()).open_at(self.live.link(self.nth).0, Traffic::Requests)
     }
 }
 

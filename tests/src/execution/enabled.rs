@@ -33,7 +33,6 @@ impl Execution<'_> {
         self.sim.world.note_livelock();
         let world = &self.sim.world;
         let tries_in_vain = |actor| retrying.iter().any(|tries| tries.actor == actor);
-        let faults = &self.scenario.faults;
         let last_step = world.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
         if last_step.is_none() {
@@ -73,7 +72,7 @@ impl Execution<'_> {
         let unstarted =
             || world.actors.iter().filter(|client| client.life == Life::Unstarted).map(|client| client.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        if has_starts(faults) {
+        if has_starts(self.scenario) {
             enabled.extend(unstarted().map(Step::Start));
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
@@ -228,11 +227,16 @@ impl Execution<'_> {
                 let gate = self.gate(actor, connection, Gate::waits);
                 gate.map_or(Vec::new(), |gate| self.sim.may_be_unacknowledged(gate))
             }
+            (Amounts::Stale, Target::Connection(actor, connection)) => {
+                let gate = self.gate(actor, connection, Gate::waits);
+                gate.map_or(Vec::new(), |gate| self.sim.may_be_stale(gate))
+            }
             (Amounts::SlotsElsewhere, Target::Server(node)) => self.sim.slots_elsewhere(node),
             (Amounts::SlotsOnTheirWay, Target::Server(node)) => self.sim.world.slots_on_their_way(node),
             (
                 Amounts::LostWrites
                 | Amounts::Unacknowledged
+                | Amounts::Stale
                 | Amounts::SlotsElsewhere
                 | Amounts::SlotsOnTheirWay,
                 _,
@@ -247,12 +251,18 @@ pub(super) fn kinds(faults: &Faults) -> Vec<FaultKind> {
 }
 
 /// Whether it matters when a client begins, and not only when its first command runs.
-fn has_starts(faults: &Faults) -> bool {
+fn has_starts(scenario: &Scenario) -> bool {
+    let Scenario { faults, reads_replicas, .. } = scenario;
     // It can read its clock before: that matters only if time can move or a clock can jump.
     let reads_clock = faults.stalls > 0 || !faults.jump.is_zero();
     // An operation must have begun before it can be cancelled, and a connection before its server
-    // is the old primary. A slot moves only when a request has named it.
-    reads_clock || faults.cancels > 0 || faults.old_primary_writable > 0 || faults.moves > 0
+    // is the old primary. A slot moves only when a request has named it, and a replica lacks
+    // something only for a request that waits.
+    reads_clock
+        || faults.cancels > 0
+        || faults.old_primary_writable > 0
+        || faults.moves > 0
+        || *reads_replicas && faults.behind > 0
 }
 
 /// Whether a fault of this kind can still strike.

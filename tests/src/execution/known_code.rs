@@ -161,12 +161,21 @@ impl Timers {
 
     /// The settings of all executions of a scenario whose clients have these codes.
     pub(super) fn config(&self, scenario: &Scenario, codes: Vec<CodeId>) -> SimulationConfig {
-        let Scenario { lease, faults, response_timeout, servers, replicas, is_cluster, .. } = *scenario;
+        let Scenario {
+            lease, faults, response_timeout, servers, replicas, reads_replicas, is_cluster, ..
+        } = *scenario;
         let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
         SimulationConfig {
-            terms: Terms { lease, leases, servers, response_timeout },
+            terms: Terms {
+                lease,
+                leases,
+                servers,
+                readable: if reads_replicas { replicas } else { 0 },
+                response_timeout,
+            },
             faults,
             replicas,
+            reads_replicas,
             is_cluster,
             services: scenario.services.clone(),
             final_codes: self.final_codes(scenario),

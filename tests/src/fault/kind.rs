@@ -61,6 +61,8 @@ pub enum FaultKind {
     PlannedFailover,
     /// `unacknowledged::UNACKNOWLEDGED`
     Unacknowledged,
+    /// `stale::STALE_READ`
+    StaleRead,
     /// `moves::BEGIN_MOVE`
     BeginMove,
     /// `moves::END_MOVE`
@@ -99,6 +101,7 @@ impl FaultKind {
         FaultKind::SplitBrain,
         FaultKind::PlannedFailover,
         FaultKind::Unacknowledged,
+        FaultKind::StaleRead,
         FaultKind::BeginMove,
         FaultKind::EndMove,
     ];

@@ -19,6 +19,7 @@ mod reload;
 mod flush;
 mod failover;
 mod unacknowledged;
+mod stale;
 mod moves;
 
 use std::fmt;
@@ -134,6 +135,7 @@ impl FaultKind {
             FaultKind::SplitBrain => &failover::SPLIT_BRAIN,
             FaultKind::PlannedFailover => &failover::PLANNED_FAILOVER,
             FaultKind::Unacknowledged => &unacknowledged::UNACKNOWLEDGED,
+            FaultKind::StaleRead => &stale::STALE_READ,
             FaultKind::BeginMove => &moves::BEGIN_MOVE,
             FaultKind::EndMove => &moves::END_MOVE,
         }

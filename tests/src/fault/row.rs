@@ -62,6 +62,8 @@ pub(crate) enum Amounts {
     LostWrites,
     /// Which replicas may not have the writes of the target.
     Unacknowledged,
+    /// Which writes the replica may lack to which the target leads.
+    Stale,
     /// The slots in use that the target has not.
     SlotsElsewhere,
     /// The slots that move to the target.

@@ -23,6 +23,8 @@ pub(crate) struct Terms {
     pub(crate) leases: Vec<Duration>,
     /// The number of servers.
     pub(crate) servers: usize,
+    /// How many replicas of each server clients can read.
+    pub(crate) readable: usize,
     /// How long clients wait for a reply. `None` is for ever.
     pub(crate) response_timeout: Option<Duration>,
 }
@@ -333,7 +335,13 @@ pub(super) mod tests {
         let paused = PausedRuntime::default();
         let runtime = paused.get();
         let _entered = runtime.enter();
-        let terms = Terms { lease: SECOND, leases: vec![2 * SECOND], servers: 1, response_timeout: None };
+        let terms = Terms {
+            lease: SECOND,
+            leases: vec![2 * SECOND],
+            servers: 1,
+            readable: 0,
+            response_timeout: None,
+        };
         act(&mut paused.clients(terms, START));
     }
 

@@ -61,17 +61,36 @@ impl Scenario {
     /// follows server 2.
     ///
     /// Clients connect to primaries. What a replica has got matters when it takes over
-    /// ([`Faults::failovers`](crate::Faults::failovers)), and when a client waits for it (`WAIT`).
+    /// ([`Faults::failovers`](crate::Faults::failovers)), when a client waits for it (`WAIT`), and
+    /// when a client reads from it ([`read_replicas`](Scenario::read_replicas)). On a primary,
     /// `INFO`, `ROLE` and `min-replicas-to-write` know nothing of these replicas.
     ///
     /// # Panics
     /// There are more than 60 servers, all replicas included.
     #[track_caller]
     pub fn replicas(self, replicas: usize) -> Scenario {
-        let scenario = Scenario { replicas, ..self };
+        let scenario = Scenario { replicas, reads_replicas: false, ..self };
         let nodes = scenario.nodes();
         assert!(nodes <= NODES_MAX, "a scenario has at most {NODES_MAX} servers with replicas, not {nodes}");
         scenario
+    }
+
+    /// Lets clients connect to replicas, too: [`Client::replica`]. Then one replica is not like
+    /// another, so that there are more schedules.
+    ///
+    /// A replica has everything that its primary has written, or lacks some of it if
+    /// [`Faults::behind`](crate::Faults::behind) says so. That is decided when a request reads
+    /// there. The reply to a request that finds less than everything is never late.
+    ///
+    /// # Panics
+    /// There are no replicas, or the servers are a cluster.
+    ///
+    /// [`Client::replica`]: crate::Client::replica
+    #[track_caller]
+    pub fn read_replicas(self) -> Scenario {
+        assert!(self.replicas > 0, "there are no replicas to read: say `Scenario::replicas` first");
+        assert!(!self.is_cluster, "the replicas of a cluster cannot be read yet");
+        Scenario { reads_replicas: true, ..self }
     }
 
     /// The number of servers, all replicas included.

@@ -39,6 +39,8 @@ pub(crate) struct SimulationConfig {
     pub(crate) faults: Faults,
     /// How many replicas each server has.
     pub(crate) replicas: usize,
+    /// Clients may connect to replicas.
+    pub(crate) reads_replicas: bool,
     /// The servers are a cluster.
     pub(crate) is_cluster: bool,
     /// The numbers of the actors that are services.

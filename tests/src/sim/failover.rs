@@ -57,15 +57,19 @@ impl Simulation {
         if !stays {
             self.hang_up(former);
         }
+        self.world.replication[server].promote(place, stays);
         if let Some(Arrived { base, units, steps: [has, lacks], .. }) = arrived {
             let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
             let deed = ("take over", base.digest(), commands);
-            self.on_server(replica, deed, |emulator| emulator.take_over(&base, &units));
+            let keeps_scripts = self.config.reads_replicas;
+            self.on_server(replica, deed, |emulator| match keeps_scripts {
+                true => emulator.receive(&base, &units),
+                false => emulator.take_over(&base, &units),
+            });
             self.on_server(replica, "tick", Emulator::tick);
             let step = self.world.history().steps.len() - 1;
             self.world.takeovers.push(Takeover { node: replica, step, has, lacks });
         }
-        self.world.replication[server].promote(place, stays);
         self.begin_replication_of(server);
         let nodes: Vec<usize> = self.world.replication[server].nodes().collect();
         self.world.recorder.roles_changed(nodes);
@@ -178,7 +182,10 @@ impl Simulation {
     pub(super) fn acknowledged(&self, gate: usize, passage: Passage) -> Option<i64> {
         let Gate { server, .. } = self.world.gates[gate];
         let own = &self.world.replication[self.world.home(server)];
-        let is_meant = self.config.replicas > 0 && matches!(self.servers[server], Server::Emulator(_));
+        // A replica says itself that nobody waits there.
+        let is_meant = self.config.replicas > 0
+            && matches!(self.servers[server], Server::Emulator(_))
+            && self.followed(server).is_none();
         // A primary that was deposed has no replicas.
         let all = if own.primary == server { own.followers.len() as i64 } else { 0 };
         is_meant.then(|| (all - i64::from(lacking(passage).count_ones())).max(0))
@@ -202,9 +209,13 @@ impl Simulation {
         sets
     }
 
-    /// The clocks of the nodes that serve clients. A replica removes no key by itself.
+    /// The nodes whose data clients can see, each with a clock by which they see it. A replica
+    /// removes no key by itself. If it is read, it hides the keys of its primary by its own clock.
     pub(super) fn serving_clocks(&self) -> impl Iterator<Item = (usize, &Clock)> {
-        self.clocks.iter().enumerate().filter(|(node, _)| self.world.is_serving(*node))
+        self.clocks.iter().enumerate().filter_map(|(node, clock)| {
+            let has_data = if self.world.is_serving(node) { Some(node) } else { self.followed(node) };
+            has_data.map(|has_data| (has_data, clock))
+        })
     }
 
     /// What a server has just written goes to its replicas.
@@ -253,7 +264,7 @@ impl World {
     }
 
     /// The server that a node follows, and its place among the followers.
-    fn followed_by(&self, node: usize) -> Option<(usize, usize)> {
+    pub(super) fn followed_by(&self, node: usize) -> Option<(usize, usize)> {
         self.replication.iter().enumerate().find_map(|(server, own)| Some((server, own.place(node)?)))
     }
 
@@ -263,7 +274,7 @@ impl World {
             let followers = &own.followers;
             let is_first = move |&nth: &usize| {
                 let is_equal = |other: &Follower| {
-                    other.has == followers[nth].has
+                    own.are_alike(other, &followers[nth])
                         && self.have_right_clocks([other.node, followers[nth].node])
                 };
                 !followers[..nth].iter().any(is_equal)

@@ -18,6 +18,10 @@ pub(crate) struct Gate {
     pub(crate) actor: Actor,
     /// The number of this connection among those of the actor, from 0.
     pub(crate) nth: usize,
+    /// The number to which the client connects: that of a server, whose primary it finds, or that of
+    /// a replica.
+    pub(super) address: usize,
+    /// The node to which the connection leads.
     pub(crate) server: usize,
     /// The connection is open while there is a session. The next connection that opens takes the
     /// place of a closed one.
@@ -59,6 +63,7 @@ impl Gate {
         Gate {
             actor,
             nth,
+            address: server,
             server,
             session: None,
             gate_state: GateState::Empty,

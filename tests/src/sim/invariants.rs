@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn what_was_read_is_judged_again_when_it_may_have_changed() {
         let after = |step: Step, command: Option<(usize, &[&[u8]])>, read: &Arc<Footprint>| {
-            let mut world = World { replication: Replication::of(2, 0), ..World::default() };
+            let mut world = World { replication: Replication::of(2, 0, false), ..World::default() };
             world.recorder.begin_step(step, None);
             if let Some((server, command)) = command {
                 world.recorder.server_access(server, footprint(&[command]));

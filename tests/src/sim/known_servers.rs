@@ -23,7 +23,7 @@ impl Simulation {
     pub(super) fn forget_emulators(&mut self) {
         for engine in &mut self.engines {
             engine.loaded = None;
-            engine.shown = None;
+            (engine.shown, engine.followed) = (None, None);
             engine.listeners.clear();
             engine.waiters.clear();
             engine.served.clear();
@@ -54,7 +54,7 @@ impl Simulation {
     /// then has its state, and [`Simulation::learn_deed`] is to follow.
     pub(super) fn repeat_deed(&mut self, server: usize, deed: u64) -> Option<Reply> {
         let Some(state) = self.world.servers[server] else {
-            self.show_slot_map(server);
+            self.show_place(server);
             return None;
         };
         let deed = (state, self.clocks[server].now(), self.in_context(server, deed));
@@ -73,7 +73,7 @@ impl Simulation {
             if engine.loaded.is_none() || !subscribers.is_empty() {
                 emulator.reset(self.clocks[server].clone());
                 self.config.keep_effects(emulator);
-                engine.shown = None;
+                (engine.shown, engine.followed) = (None, None);
             }
             // They subscribe to an empty server. Otherwise they would run what is due there.
             for (actor, nth, channel) in subscribers {
@@ -85,7 +85,7 @@ impl Simulation {
             engine.loaded = Some(state);
         }
         drop(known);
-        self.show_slot_map(server);
+        self.show_place(server);
         self.block_waiters(server, state);
         None
     }
@@ -105,9 +105,18 @@ impl Simulation {
         }
     }
 
+    /// Shows a server its place among the others, before it runs what is not known of it.
+    fn show_place(&mut self, server: usize) {
+        self.show_slot_map(server);
+        self.show_primary(server);
+    }
+
     /// A deed whose effects are kept is another one: scenarios without replicas do not know them.
-    /// In a cluster, it depends on which server has which slots.
+    /// It also depends on the place of the server among the others.
     fn in_context(&self, server: usize, deed: u64) -> u64 {
+        if let Some(primary) = self.followed(server) {
+            return fingerprint((deed, "follows", primary));
+        }
         match &self.world.slot_map {
             Some(slot_map) => fingerprint((deed, self.world.home(server), slot_map)),
             None => fingerprint((deed, self.config.needs_effects())),
@@ -252,6 +261,9 @@ impl Simulation {
         if self.world.recorder.is_in_step()
             && let Some(footprint) = self.footprint(server)
         {
+            if let Some(primary) = self.followed(server) {
+                self.world.recorder.server_access(primary, footprint.clone());
+            }
             self.world.recorder.server_access(server, footprint);
             self.carry_messages(server);
             self.note_units(server);

@@ -32,6 +32,7 @@ mod holds;
 mod details;
 mod server_faults;
 mod failover;
+mod replica_reads;
 mod cluster;
 mod partitions;
 mod retries;

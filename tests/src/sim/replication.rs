@@ -25,6 +25,8 @@ pub(crate) struct Replication {
     pub(super) followers: Vec<Follower>,
     /// The former primary, if it still serves its clients.
     pub(super) deposed: Option<usize>,
+    /// Clients may read from followers, so that none is like another.
+    are_read: bool,
     /// What all followers have. `None` if there are none.
     base: Option<Arc<Snapshot>>,
     /// What the primary has written since, in order.
@@ -36,10 +38,21 @@ pub(crate) struct Replication {
 pub(super) struct Follower {
     pub(super) node: usize,
     /// The writes of the log that it has for certain.
-    pub(super) has: BTreeSet<usize>,
+    has: BTreeSet<usize>,
+    /// Those of them that its primary knows it to have.
+    acknowledged: BTreeSet<usize>,
 }
 
 impl Follower {
+    fn new(node: usize) -> Follower {
+        Follower { node, has: BTreeSet::new(), acknowledged: BTreeSet::new() }
+    }
+
+    fn acknowledge(&mut self, writes: impl Iterator<Item = usize> + Clone) {
+        self.has.extend(writes.clone());
+        self.acknowledged.extend(writes);
+    }
+
     fn may_lack(&self, writes: &FixedBitSet) -> bool {
         !self.has.iter().any(|&write| writes.contains(write))
     }
@@ -49,7 +62,8 @@ impl Follower {
 pub(super) struct Arrived {
     /// What all followers had.
     pub(super) base: Arc<Snapshot>,
-    /// What has arrived since.
+    /// The writes that have arrived since, and what they are.
+    pub(super) writes: Vec<usize>,
     pub(super) units: Vec<Arc<Unit>>,
     pub(super) lost: LostWrites,
     /// The places of the steps whose writes it has, and of those that are lost.
@@ -82,15 +96,15 @@ struct Write {
 pub(super) struct Consequences(Vec<FixedBitSet>);
 
 impl Replication {
-    /// So many servers with so many replicas each.
-    pub(super) fn of(servers: usize, replicas: usize) -> Vec<Replication> {
+    /// So many servers with so many replicas each, which clients may read or not.
+    pub(super) fn of(servers: usize, replicas: usize, are_read: bool) -> Vec<Replication> {
         let of = |server| {
             let first = servers + server * replicas;
-            let follower = |node| Follower { node, has: BTreeSet::new() };
             Replication {
                 primary: server,
-                followers: (first..first + replicas).map(follower).collect(),
+                followers: (first..first + replicas).map(Follower::new).collect(),
                 deposed: None,
+                are_read,
                 base: None,
                 log: Vec::new(),
             }
@@ -108,7 +122,7 @@ impl Replication {
     pub(super) fn begin_log(&mut self, base: Option<Arc<Snapshot>>) {
         self.base = base;
         self.log.clear();
-        self.followers.iter_mut().for_each(|follower| follower.has.clear());
+        self.followers.iter_mut().for_each(|follower| *follower = Follower::new(follower.node));
     }
 
     /// The place of the last write, if it was made in the last of so many steps.
@@ -139,6 +153,11 @@ impl Replication {
         if !self.followers.is_empty() {
             self.log.extend(units.iter().map(|unit| Write { by, step, unit: unit.clone() }));
         }
+    }
+
+    /// Whether nothing distinguishes two followers but their clocks.
+    pub(super) fn are_alike(&self, one: &Follower, other: &Follower) -> bool {
+        !self.are_read && (&one.has, &one.acknowledged) == (&other.has, &other.acknowledged)
     }
 
     /// The place of a node among the followers.
@@ -186,9 +205,21 @@ impl Replication {
         let (writes, lost) = lost.unwrap_or_default();
         let (lacks, has): (Vec<usize>, _) = (0..self.log.len()).partition(|&write| writes.contains(write));
         let units = has.iter().map(|&write| self.log[write].unit.clone()).collect();
-        let steps =
-            [has, lacks].map(|own: Vec<usize>| own.iter().map(|&write| self.log[write].step).collect());
-        Some(Arrived { base: self.base.clone()?, units, lost, steps })
+        let steps = [&has, &lacks].map(|own| own.iter().map(|&write| self.log[write].step).collect());
+        Some(Arrived { base: self.base.clone()?, writes: has, units, lost, steps })
+    }
+
+    /// What a follower has when it runs a request of a client, without these writes and all that came
+    /// about because of them. It has all others from now on.
+    pub(super) fn catch_up(
+        &mut self,
+        follower: usize,
+        order: &HappensBefore,
+        lost: LostWrites,
+    ) -> Option<Arrived> {
+        let arrived = self.arrived(follower, order, lost)?;
+        self.followers[follower].has.extend(&arrived.writes);
+        Some(arrived)
     }
 
     /// A follower is the primary from now on. If the former one `stays`, it still serves its
@@ -199,31 +230,33 @@ impl Replication {
         if stays {
             self.deposed = Some(former);
         } else {
-            self.followers.push(Follower { node: former, has: BTreeSet::new() });
+            self.followers.push(Follower::new(former));
         }
     }
 
     /// The former primary no longer serves its clients. It follows the new one.
     pub(super) fn demote(&mut self) -> Option<usize> {
         let node = self.deposed.take()?;
-        self.followers.push(Follower { node, has: (0..self.log.len()).collect() });
+        let mut follower = Follower::new(node);
+        follower.acknowledge(0..self.log.len());
+        self.followers.push(follower);
         Some(node)
     }
 
-    /// The followers that may lack a write, as sets of nodes, a bit for each. None of them lacks
-    /// more than so many writes.
+    /// The followers that may not have acknowledged a write, as sets of nodes, a bit for each. None of
+    /// them lacks more than so many writes.
     pub(super) fn may_not_have(&self, write: usize, order: &HappensBefore, most: u32) -> Vec<i64> {
         if self.count(&self.consequences(order).0[write]) > most as usize {
             return Vec::new();
         }
         let lacking: Vec<&Follower> =
-            self.followers.iter().filter(|follower| !follower.has.contains(&write)).collect();
+            self.followers.iter().filter(|follower| !follower.acknowledged.contains(&write)).collect();
         let has_bit = |bits: i64, nth: usize| bits >> nth & 1 == 1;
         // Of equal ones, the last lack it.
         let is_canonical = |&bits: &i64| {
             (0..lacking.len()).filter(|&nth| has_bit(bits, nth)).all(|nth| {
                 (nth..lacking.len())
-                    .all(|later| has_bit(bits, later) || lacking[later].has != lacking[nth].has)
+                    .all(|later| has_bit(bits, later) || !self.are_alike(lacking[later], lacking[nth]))
             })
         };
         let nodes = |bits: i64| {
@@ -238,7 +271,7 @@ impl Replication {
         let Consequences(of) = self.consequences(order);
         let causes = (0..=write).filter(|&cause| of[cause].contains(write));
         for follower in self.followers.iter_mut().filter(|follower| lacking >> follower.node & 1 == 0) {
-            follower.has.extend(causes.clone());
+            follower.acknowledge(causes.clone());
         }
     }
 

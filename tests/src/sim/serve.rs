@@ -64,20 +64,21 @@ impl Simulation {
 
     /// Opens a connection, with this number among those of the actor.
     pub(super) fn open(&mut self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
-        let server = self.find_primary(server);
+        let (address, server) = (server, self.find(server));
         let session = (traffic != Traffic::Arrivals).then(|| self.new_session(actor, server, traffic));
         let world = &mut self.world;
         let gate = world.gate(actor, nth).unwrap_or_else(|| {
             world.gates.push(Gate::new(actor, nth, server));
             world.gates.len() - 1
         });
+        world.gates[gate].address = address;
         world.gates[gate].lead_to(server);
         (world.gates[gate].session, world.gates[gate].traffic) = (session, traffic);
     }
 
     /// The node to which a new connection leads.
-    fn find_primary(&mut self, server: usize) -> usize {
-        let node = self.world.primary(server);
+    fn find(&mut self, address: usize) -> usize {
+        let node = self.world.node_at(address);
         if self.config.replicas > 0 {
             self.world.recorder.primary_found(node);
         }
@@ -138,7 +139,7 @@ impl Simulation {
         self.world.gates[gate].n_before_reply = self.world.gates[gate].pushes.len();
         let ran = match self.acknowledged_at_once(gate, &request, passage) {
             Some(count) => Ran::Ended(Ok(count)),
-            None => self.run(gate, &request, &self.world.session(gate)),
+            None => self.run_now(gate, &request, passage),
         };
         self.note_last_write(gate);
         match ran {
@@ -193,13 +194,22 @@ impl Simulation {
         match loss {
             Loss::Late => {
                 // It is lost if its server is no longer found when it would arrive.
-                self.find_primary(self.world.home(self.world.gates[gate].server));
+                self.find(self.world.gates[gate].address);
                 self.world.delay(gate, request.clone());
             }
             Loss::Connection => self.reopen(gate),
             Loss::Request | Loss::Reply => {}
         }
         Err(loss)
+    }
+
+    /// Runs a request on a primary, or on a replica as it is then.
+    fn run_now(&mut self, gate: usize, request: &Request, passage: Passage) -> Ran {
+        if let Some(refusal) = self.refusal_of_replica(gate, request) {
+            return Ran::Ended(Err(refusal));
+        }
+        self.catch_up(gate, passage);
+        self.run(gate, request, &self.world.session(gate))
     }
 
     /// Runs a request, and records what the server touched.
@@ -347,8 +357,8 @@ impl Simulation {
     /// Opens a new session in place of a broken one.
     pub(super) fn reopen(&mut self, gate: usize) {
         self.close(gate);
-        let (actor, former) = self.world.ends(gate);
-        let server = self.find_primary(self.world.home(former));
+        let Gate { actor, address, .. } = self.world.gates[gate];
+        let server = self.find(address);
         self.world.gates[gate].lead_to(server);
         let session = self.new_session(actor, server, self.world.gates[gate].traffic);
         self.world.gates[gate].session = Some(session);

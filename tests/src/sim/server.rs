@@ -33,6 +33,8 @@ pub(super) struct Engine {
     pub(super) loaded: Option<ServerState>,
     /// Which servers have which slots, as its emulator knows.
     pub(super) shown: Option<Arc<SlotMap>>,
+    /// The node that it follows, as its emulator knows.
+    pub(super) followed: Option<usize>,
     /// The connections of the subscribers, while something runs there.
     pub(super) listeners: Vec<((Actor, usize), DirectConnection)>,
     /// The connections of the commands that wait, while something runs there.

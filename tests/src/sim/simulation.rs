@@ -63,7 +63,7 @@ impl Simulation {
         let is_service = |n| config.services.contains(&n);
         let actor = |n| ActorState { is_service: is_service(n), ..ActorState::new(Actor(n)) };
         let actors = (0..config.terms.leases.len()).map(actor).collect();
-        let replication = Replication::of(config.terms.servers, config.replicas);
+        let replication = Replication::of(config.terms.servers, config.replicas, config.reads_replicas);
         let slot_map = config.is_cluster.then(|| Arc::new(SlotMap::new(config.terms.servers)));
         let servers_known = vec![None; servers.len()];
         let mut sim = Simulation {
@@ -95,7 +95,7 @@ impl Simulation {
 
     /// Empties the servers in this process.
     pub(crate) fn reset(&mut self) {
-        self.engines.iter_mut().for_each(|engine| engine.shown = None);
+        self.engines.iter_mut().for_each(|engine| (engine.shown, engine.followed) = (None, None));
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             if let Server::Emulator(emulator) = server {
                 emulator.reset(clock.clone());

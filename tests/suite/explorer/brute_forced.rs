@@ -1,7 +1,7 @@
 //! What the judges have in common that run programs by brute force in worlds of their own: the same
 //! programs as a scenario, and what the explorer makes of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use harness::actor::Actor;
 use harness::execution::{Learning, Runner};
@@ -17,20 +17,23 @@ use crate::explorer::oracles::send;
 pub(super) type Programs = Vec<Vec<&'static str>>;
 
 /// A scenario in which each client sends the commands of its program, and ends at the first error.
+/// The number after `@` at the end of a command says to which replica it goes.
 pub(super) fn with_programs<C: ConnectionLike + Send + 'static>(
     scenario: Scenario,
     programs: &Programs,
-    connect: fn(&Client) -> C,
+    connect: fn(&Client, Option<usize>) -> C,
 ) -> Scenario {
     programs.iter().fold(scenario, |scenario, program| {
         let program = program.clone();
         scenario.actors(1, move |client: Client| {
             let program = program.clone();
             async move {
-                let mut link = connect(&client);
+                let mut links = BTreeMap::new();
                 for command in program {
+                    let (command, replica) = place_of(command);
+                    let link = links.entry(replica).or_insert_with(|| connect(&client, replica));
                     let words: Vec<&str> = command.split(' ').collect();
-                    if send::<redis::Value>(&mut link, &words).await.is_err() {
+                    if send::<redis::Value>(link, &words).await.is_err() {
                         break;
                     }
                 }
@@ -38,6 +41,14 @@ pub(super) fn with_programs<C: ConnectionLike + Send + 'static>(
             }
         })
     })
+}
+
+/// A command, and the replica to which it goes.
+pub(super) fn place_of(command: &str) -> (&str, Option<usize>) {
+    match command.split_once(" @") {
+        Some((command, replica)) => (command, Some(replica.parse().unwrap())),
+        None => (command, None),
+    }
 }
 
 /// What the client says that judges the end.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use emulator::{Clock, DirectConnection, Emulator, Reply, key_slot};
-use harness::{Client, Faults, Scenario};
+use harness::{Faults, Scenario};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
@@ -243,7 +243,7 @@ fn brute_force(programs: &Programs) -> BTreeSet<String> {
 
 fn scenario(programs: &Programs) -> Scenario {
     let scenario = Scenario::new(format!("{programs:?}")).cluster(2).faults(Faults::none().moves(1));
-    let scenario = with_programs(scenario, programs, Client::cluster_connection);
+    let scenario = with_programs(scenario, programs, |client, _| client.cluster_connection());
     scenario.finally("the data", |client, _| async move {
         let mut link = client.cluster_connection();
         let mut data = Vec::new();

@@ -48,5 +48,6 @@ mod known_bugs;
 mod reports;
 mod replay_on_redis;
 mod replay_on_servers;
+mod replica_reads;
 mod real_counterexamples;
 mod linearizability;

@@ -2,17 +2,19 @@
 //! a step of its own, in the order of the writes, and so does every acknowledgement. Brute force
 //! runs all orders of everything. Both must have the same outcomes.
 //!
+//! Clients also read from replicas: a name after `@` is that of a replica.
+//!
 //! This judge shares nothing with what it judges but the emulator's commands: it knows no effects,
 //! no footprints, and no order of steps but that in which they were taken.
 
 use std::collections::BTreeSet;
 
 use emulator::{Emulator, Reply};
-use harness::{Client, Faults, Scenario};
+use harness::{Faults, Scenario};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-use super::brute_forced::{Programs, expect_outcomes, with_programs};
+use super::brute_forced::{Programs, expect_outcomes, place_of, with_programs};
 use crate::bounds;
 
 /// A command writes if and only if it changes what a reader can see.
@@ -29,6 +31,25 @@ const COMMANDS: &[&str] = &[
     "WAIT 2 10",
     "WAIT 1 0",
 ];
+
+/// Commands for scenarios whose clients also read from replicas.
+const WITH_READS: &[&str] = &[
+    "INCR a",
+    "INCR b",
+    "APPEND a 7",
+    "SETNX b 1",
+    "DEL a",
+    "GET a",
+    "WAIT 1 10",
+    "GET a @0",
+    "GET b @0",
+    "EXISTS a b @0",
+    "EXISTS a b @1",
+    "INCR a @1",
+];
+
+/// What a replica says to a write.
+const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 
 /// Brute force takes long.
 const PROGRAMS_MAX: u64 = 300;
@@ -62,6 +83,10 @@ struct State {
     cursors: Vec<usize>,
     /// How much of it the primary knows each replica to have.
     acknowledged: Vec<usize>,
+    /// The number of the replica that is the primary, and those of the replicas that follow it.
+    /// `None` is the server that is the primary at first.
+    primary: Option<usize>,
+    followers: Vec<Option<usize>>,
     failovers: usize,
     /// How often time has moved. All limits are equal, so it moves by one each time.
     now: usize,
@@ -77,6 +102,8 @@ struct ClientState {
     /// Its last write was before the failover, so that it cannot wait for it any more.
     wrote_before: bool,
     has_lost_its_connection: bool,
+    /// It has written on a replica.
+    has_failed: bool,
 }
 
 struct BruteForce {
@@ -145,7 +172,19 @@ impl BruteForce {
         let mut next = state.clone();
         let own = &mut next.clients[client];
         let Some(&command) = self.programs[client].get(own.replies.len()) else { return };
-        if own.waits.is_some() || own.has_lost_its_connection {
+        if own.waits.is_some() || own.has_lost_its_connection || own.has_failed {
+            return;
+        }
+        let (command, replica) = place_of(command);
+        let is_at = |follower: &Option<usize>| replica.is_some() && *follower == replica;
+        if let Some(place) = state.followers.iter().position(is_at) {
+            let has = [&state.base[..], &state.log[..state.cursors[place]]].concat();
+            let (reply, _) = executed(&[&has[..], &[command]].concat());
+            own.has_failed = !["GET", "EXISTS"].contains(&command.split(' ').next().unwrap());
+            own.replies.push(if own.has_failed { READ_ONLY.into() } else { reply });
+            if state.log.len() - state.cursors[place] <= self.behind {
+                self.visit(next);
+            }
             return;
         }
         if let Some(words) = command.strip_prefix("WAIT ") {
@@ -162,6 +201,10 @@ impl BruteForce {
         if after != executed(&before).1 {
             next.log.push(command);
             let wrote = next.log.len();
+            // `WAIT` is sent on the connection that finds the primary.
+            if replica.is_some() {
+                return self.visit(next);
+            }
             (next.clients[client].wrote, next.clients[client].wrote_before) = (wrote, false);
         }
         self.visit(next);
@@ -182,6 +225,7 @@ impl State {
         let mut next = self.clone();
         next.base.extend(next.log.drain(..).take(self.cursors[replica]).collect::<Vec<_>>());
         next.cursors.fill(0);
+        std::mem::swap(&mut next.primary, &mut next.followers[replica]);
         next.acknowledged.fill(0);
         next.failovers -= 1;
         for client in &mut next.clients {
@@ -195,7 +239,7 @@ impl State {
 
 impl ClientState {
     fn is_over(&self, program: &[&str]) -> bool {
-        self.has_lost_its_connection || self.replies.len() == program.len()
+        self.has_lost_its_connection || self.has_failed || self.replies.len() == program.len()
     }
 
     fn end_wait(&mut self, acknowledged: usize) {
@@ -213,6 +257,8 @@ fn brute_force(programs: &Programs, replicas: usize, behind: usize, failovers: u
         log: Vec::new(),
         cursors: vec![0; replicas],
         acknowledged: vec![0; replicas],
+        primary: None,
+        followers: (0..replicas).map(Some).collect(),
         failovers,
         now: 0,
     });
@@ -225,7 +271,12 @@ fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usiz
         Scenario::new(format!("{programs:?}, {replicas} replicas, {behind} behind, {failovers} failovers"))
             .replicas(replicas)
             .faults(faults);
-    let scenario = with_programs(scenario, programs, Client::connection);
+    let reads = programs.iter().flatten().any(|command| place_of(command).1.is_some());
+    let scenario = if reads { scenario.read_replicas() } else { scenario };
+    let scenario = with_programs(scenario, programs, |client, replica| match replica {
+        Some(replica) => client.replica(0, replica),
+        None => client.connection(),
+    });
     scenario.finally("the data", |client, _| async move {
         let mut link = client.connection();
         let mut data = String::new();
@@ -252,7 +303,12 @@ fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         // A replica that is behind by less than it could be makes a client wait in fewer orders.
         let behind = if seed.is_multiple_of(3) { 1 } else { 4 };
-        let known = if behind == 1 { &COMMANDS[..8] } else { COMMANDS };
+        let reads = seed % 2 == 1;
+        let known = match (reads, behind) {
+            (true, _) => WITH_READS,
+            (false, 1) => &COMMANDS[..8],
+            (false, _) => COMMANDS,
+        };
         let clients = rng.random_range(2..=3);
         let commands_max = if clients == 2 { 3 } else { 2 };
         let program = |rng: &mut Pcg64Mcg| {
@@ -260,7 +316,7 @@ fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
             (0..commands).map(|_| known[rng.random_range(0..known.len())]).collect()
         };
         let own: Programs = (0..clients).map(|_| program(&mut rng)).collect();
-        let replicas = rng.random_range(1..=2);
+        let replicas = if reads { 2 } else { rng.random_range(1..=2) };
         outcomes += compare(&own, replicas, behind, 1);
     }
     println!("{programs} programs, {outcomes} outcomes");
