@@ -18,7 +18,7 @@ use crate::live::{Code, Collecting, Live, Quiescence};
 use crate::memo::{CodeId, Difference, Memory, UnknownTimer};
 use crate::scenario::Scenario;
 use crate::sim::{
-    Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Simulation, Takeover, Tries,
+    Checkpoints, Clients, Lack, Livelock, Recording, Retry, START, Server, Sighting, Simulation, Tries,
 };
 use crate::trace::History;
 
@@ -89,8 +89,8 @@ pub struct Executed {
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands to real servers named and may have written, each with its server.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
-    /// The failovers on emulators.
-    pub(crate) takeovers: Vec<Takeover>,
+    /// What replicas had when that showed, on emulators.
+    pub(crate) sightings: Vec<Sighting>,
 }
 
 impl Executed {
@@ -419,7 +419,7 @@ impl Runner {
             readings_inside: std::mem::take(&mut world.readings_inside),
             livelock: world.livelock.take(),
             named_keys: std::mem::take(&mut world.named_keys),
-            takeovers: std::mem::take(&mut world.takeovers),
+            sightings: std::mem::take(&mut world.sightings),
         };
         Outcome { executed, checkpoints: checkpoints.map(|kept| kept.after(sim)), lack }
     }

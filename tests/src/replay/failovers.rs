@@ -6,7 +6,7 @@ use crate::execution::{Choice, Policy};
 use crate::fault::{Fault, FaultKind, Target, Unit};
 use crate::replay::Follow;
 use crate::schedule::Step;
-use crate::sim::Takeover;
+use crate::sim::Sighting;
 use crate::trace::{EventKind, HappensBefore, History};
 
 /// What real servers do in an execution, in order.
@@ -22,32 +22,47 @@ struct Deed {
     what: What,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum What {
     /// It gets nothing more.
     Leaves,
+    /// It gets everything from now on.
+    Returns,
+    /// It has everything.
+    CatchesUp,
     TakesOver(Fault),
 }
 
 impl Failovers {
-    /// The deeds of an execution on emulators. A real link stops at one place. If no such place has
-    /// all that is lost behind it and nothing else, returns the number of the failover's step.
-    pub(super) fn of(history: &History, takeovers: &[Takeover]) -> Result<Failovers, usize> {
-        let mut deeds = Vec::new();
-        for Takeover { node, step, has, lacks } in takeovers {
-            let number = step + 1;
-            let fault = history.events.iter().find_map(|event| match event.kind {
-                EventKind::Fault { fault, .. } if event.step == number => Some(fault),
-                _ => None,
-            });
-            let fault = fault.expect("a failover is recorded");
-            if let Some(&first) = lacks.iter().min() {
-                if has.iter().any(|&other| other >= first) {
-                    return Err(number);
+    /// The deeds of an execution on emulators. A real link stops at one place. If at some step it
+    /// would have to stop at a place that it has passed, returns the number of the step.
+    pub(super) fn of(history: &History, sightings: &[Sighting]) -> Result<Failovers, usize> {
+        let mut deeds: Vec<Deed> = Vec::new();
+        for (nth, Sighting { node, step, takes_over, has, lacks }) in sightings.iter().enumerate() {
+            let of_node = |other: &&Sighting| other.node == *node;
+            let first = lacks.iter().min().copied();
+            let mut add = |before: usize, what: What| deeds.push(Deed { before, node: *node, what });
+            if let Some(first) = first {
+                let last = sightings[..nth].iter().rfind(of_node).filter(|last| !last.takes_over);
+                // It may be there already.
+                let is_there = last.is_some_and(|last| last.lacks.iter().min() == Some(&first));
+                let has_passed = !is_there && last.is_some_and(|last| last.step > first);
+                if has_passed || has.iter().any(|&other| other >= first) {
+                    return Err(step + 1);
                 }
-                deeds.push(Deed { before: first, node: *node, what: What::Leaves });
+                if !is_there {
+                    add(first, What::Leaves);
+                }
+            } else if !takes_over {
+                add(*step, What::CatchesUp);
             }
-            deeds.push(Deed { before: *step, node: *node, what: What::TakesOver(fault) });
+            let next = sightings[nth + 1..].iter().find(of_node);
+            let stays = next.is_some_and(|next| next.lacks.iter().min().copied() == first);
+            if *takes_over {
+                add(*step, What::TakesOver(struck_in(history, step + 1)));
+            } else if first.is_some() && !stays {
+                add(step + 1, What::Returns);
+            }
         }
         deeds.sort_by_key(|deed| deed.before);
         Ok(Failovers(deeds))
@@ -70,23 +85,32 @@ impl Failovers {
     }
 }
 
+/// The fault that is the step with this number.
+fn struck_in(history: &History, number: usize) -> Fault {
+    let fault = history.events.iter().find_map(|event| match event.kind {
+        EventKind::Fault { fault, .. } if event.step == number => Some(fault),
+        _ => None,
+    });
+    fault.expect("a failover is recorded")
+}
+
 /// Steps of an execution on emulators, each with its number there, in an equivalent order: whatever
-/// a failover loses comes last before it.
+/// a replica lacks comes last before that shows.
 pub(super) fn losing_last(
     steps: impl Iterator<Item = (Step, usize)>,
     history: &History,
-    takeovers: &[Takeover],
+    sightings: &[Sighting],
 ) -> Vec<Step> {
     let order = HappensBefore::of(history);
-    let is_lost = |takeover: &&Takeover, place: usize| {
+    let is_lost = |sighting: &&Sighting, place: usize| {
         let comes_of = |&lost: &usize| lost == place || order.precedes(lost, place);
-        place < takeover.step && takeover.lacks.iter().any(comes_of)
+        place < sighting.step && sighting.lacks.iter().any(comes_of)
     };
     let mut steps: Vec<((usize, bool), Step)> = steps
         .map(|(step, number)| {
             let place = number - 1;
-            let takeover = takeovers.iter().find(|takeover| is_lost(takeover, place));
-            (takeover.map_or((place, true), |takeover| (takeover.step, false)), step)
+            let sighting = sightings.iter().find(|sighting| is_lost(sighting, place));
+            (sighting.map_or((place, true), |sighting| (sighting.step, false)), step)
         })
         .collect();
     steps.sort_by_key(|&(place, _)| place);
@@ -116,6 +140,8 @@ impl FollowOn<'_> {
     fn run(&mut self, Deed { node, what, .. }: Deed) -> Result<(), RedisServersError> {
         let departure = match what {
             What::Leaves => return self.servers.leave(node),
+            What::Returns => return self.servers.come_back(node),
+            What::CatchesUp => return self.servers.catch_up_with(node),
             What::TakesOver(Fault { kind: FaultKind::PlannedFailover, .. }) => Departure::HandsOver,
             What::TakesOver(Fault { kind: FaultKind::SplitBrain, .. }) => Departure::Stays,
             What::TakesOver(_) => Departure::Dies,
@@ -124,11 +150,11 @@ impl FollowOn<'_> {
     }
 }
 
-/// On real servers, a `WAIT` is only run: replicas that have left do not acknowledge anything.
+/// On real servers, requests are only run: replicas that have left lack something by themselves.
 fn as_on_servers(step: Step) -> Step {
     match step {
         Step::Fault(Fault {
-            kind: FaultKind::Unacknowledged,
+            kind: FaultKind::Unacknowledged | FaultKind::StaleRead,
             target: Target::Connection(actor, nth),
             ..
         }) => Step::Run(actor, nth),
@@ -180,8 +206,9 @@ mod tests {
         let fault = Fault::new(FaultKind::Failover, Target::Server(1));
         let kind = EventKind::Fault { fault, request: None };
         let events = vec![Event { step: 5, at: Duration::ZERO, kind }];
-        let takeover = Takeover { node: 1, step: 4, has: has.to_vec(), lacks: lacks.to_vec() };
-        let failovers = Failovers::of(&History { events, ..History::default() }, &[takeover])?;
+        let sighting =
+            Sighting { node: 1, step: 4, takes_over: true, has: has.to_vec(), lacks: lacks.to_vec() };
+        let failovers = Failovers::of(&History { events, ..History::default() }, &[sighting])?;
         Ok(failovers.0.iter().map(|deed| (deed.before, matches!(deed.what, What::Leaves))).collect())
     }
 

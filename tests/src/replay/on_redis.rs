@@ -63,14 +63,15 @@ pub enum OnRedisError {
     /// The servers of the scenario are a cluster, and the real server is none.
     #[error("the scenario is of a cluster, and a replay uses a real server that is in no cluster")]
     Cluster,
-    /// The schedule has failovers, and a given server has no replicas for that.
+    /// The schedule has failovers, or clients read from replicas, and a given server has none for
+    /// that.
     #[error(
-        "the schedule has the step `{step}`, which needs servers with replicas that only the replay uses: \
-         name no URL, and it starts them (`harness::replay::RedisServers`)"
+        "{what}, which needs servers with replicas that only the replay uses: name no URL, and it starts them \
+         (`harness::replay::RedisServers`)"
     )]
     NeedsServers {
-        /// The first such step.
-        step: Step,
+        /// The step or the setting that asks for them.
+        what: String,
     },
     /// The servers that the replay starts do not do what they should.
     #[error(transparent)]

@@ -61,7 +61,10 @@ pub fn replay_on_redis(
     let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
     expect_failovers_alone(saved, &as_saved)?;
     if let Some(SavedStep { step, .. }) = saved.steps.iter().find(|saved| saved.step.server().is_some()) {
-        return Err(OnRedisError::NeedsServers { step: *step });
+        return Err(OnRedisError::NeedsServers { what: format!("the schedule has the step `{step}`") });
+    }
+    if as_saved.reads_replicas {
+        return Err(OnRedisError::NeedsServers { what: "the clients read from replicas".into() });
     }
     let rehearsal = Rehearsal::of(runner, &as_saved, &*oracle, &saved.schedule().steps)?;
     let (claim, databases) = Claim::of(client, as_saved.servers)?;
@@ -198,13 +201,13 @@ impl Rehearsal<'_> {
 
     /// What real replicas do in it.
     fn failovers(&self) -> Result<Failovers, OnRedisError> {
-        let failovers = Failovers::of(&self.executed, &self.executed.takeovers);
+        let failovers = Failovers::of(&self.executed, &self.executed.sightings);
         failovers.map_err(|step| OnRedisError::Interleaved { step })
     }
 
     /// The steps in an equivalent order, in which lost writes come last.
     fn losing_last(&self) -> Vec<Step> {
-        losing_last(self.survey.taken_steps(), &self.executed, &self.executed.takeovers)
+        losing_last(self.survey.taken_steps(), &self.executed, &self.executed.sightings)
     }
 }
 
@@ -306,7 +309,7 @@ impl RedisReplay<'_> {
                 Ok(self.runner.run_on(servers, scenario, &mut follow, Recording::Full))
             }
             Place::Servers(own) => {
-                let failovers = Failovers::of(emulated, &emulated.takeovers);
+                let failovers = Failovers::of(emulated, &emulated.sightings);
                 let failovers = failovers.map_err(|step| OnRedisError::Interleaved { step })?;
                 let servers = real(own.clients());
                 let mut follow = FollowOn::new(stretch.taken_steps(), own, failovers);

@@ -1,9 +1,9 @@
 //! Real servers of a replay's own: a `redis-server` for each server of a scenario, and for each of
 //! its replicas. Replicas lag and take over when they are told to.
 //!
-//! A replica that is to lack writes leaves its primary before them, by `REPLICAOF NO ONE`. No
-//! client finds it until it takes over. So it is like a replica whose link is slow, and it is
-//! exactly as far behind as it should be.
+//! A replica that is to lack writes leaves its primary before them: it follows a server that does
+//! not exist. So it is like a replica whose link is slow, and it is exactly as far behind as it
+//! should be.
 
 use std::fmt;
 
@@ -16,6 +16,8 @@ use crate::scenario::Scenario;
 const CATCH_UP_MAX_MS: u64 = 9_000;
 /// A message to it makes a write that changes no data.
 const CHANNEL: &str = "lockstep-replay";
+/// No server listens on this port.
+const NOWHERE: u16 = 1;
 
 /// The servers of a scenario, as processes that end when this is dropped.
 #[derive(Debug)]
@@ -114,8 +116,20 @@ impl RedisServers {
 
     /// A replica gets nothing more. It has all that its primary has written so far.
     pub(super) fn leave(&mut self, node: usize) -> Result<(), RedisServersError> {
-        self.catch_up(self.nodes[node].server)?;
-        self.stop_following(node)
+        self.catch_up_with(node)?;
+        self.follow_port(node, NOWHERE)?;
+        self.nodes[node].role = Role::Left;
+        Ok(())
+    }
+
+    /// A replica that has left gets everything again.
+    pub(super) fn come_back(&mut self, node: usize) -> Result<(), RedisServersError> {
+        self.follow(node)
+    }
+
+    /// A replica has all that its primary has written so far.
+    pub(super) fn catch_up_with(&mut self, node: usize) -> Result<(), RedisServersError> {
+        self.catch_up(self.nodes[node].server)
     }
 
     /// A replica takes over with all that it has got, or with everything if it has not left.
@@ -136,8 +150,8 @@ impl RedisServers {
             Departure::Stays => self.nodes[former].role = Role::Deposed,
             Departure::HandsOver => self.hand_over(former, node)?,
         }
-        if self.nodes[node].role == Role::Replica {
-            self.stop_following(node)?;
+        if departure != Departure::HandsOver {
+            self.ask(node, |connection| redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(connection))?;
         }
         (self.primaries[server], self.nodes[node].role) = (node, Role::Primary);
         for other in own {
@@ -176,18 +190,14 @@ impl RedisServers {
 
     /// A node follows the primary of its server from now on, and copies what that has.
     fn follow(&mut self, node: usize) -> Result<(), RedisServersError> {
-        let primary = &self.nodes[self.primaries[self.nodes[node].server]];
-        let mut follow = redis::cmd("REPLICAOF");
-        follow.arg("127.0.0.1").arg(primary.port);
-        self.ask(node, |connection| follow.exec(connection))?;
+        let port = self.nodes[self.primaries[self.nodes[node].server]].port;
+        self.follow_port(node, port)?;
         self.nodes[node].role = Role::Replica;
         Ok(())
     }
 
-    fn stop_following(&mut self, node: usize) -> Result<(), RedisServersError> {
-        self.ask(node, |connection| redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(connection))?;
-        self.nodes[node].role = Role::Left;
-        Ok(())
+    fn follow_port(&self, node: usize, port: u16) -> Result<(), RedisServersError> {
+        self.ask(node, |connection| redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).exec(connection))
     }
 
     /// A primary hands over to one of its replicas, and follows it.

@@ -6,7 +6,7 @@ use emulator::{Clock, Emulator, Unit};
 use redis::Value;
 
 use super::gate::{Gate, Passage};
-use super::replication::{Arrived, Follower, Takeover};
+use super::replication::{Arrived, Follower, Sighting};
 use super::{Server, Simulation, World};
 use crate::fault::{FaultKind, Faults, LostWrites, Target};
 use crate::live::{Answer, Loss, Request};
@@ -67,8 +67,7 @@ impl Simulation {
                 false => emulator.take_over(&base, &units),
             });
             self.on_server(replica, "tick", Emulator::tick);
-            let step = self.world.history().steps.len() - 1;
-            self.world.takeovers.push(Takeover { node: replica, step, has, lacks });
+            self.world.note_sighting(replica, true, [has, lacks]);
         }
         self.begin_replication_of(server);
         let nodes: Vec<usize> = self.world.replication[server].nodes().collect();
@@ -299,6 +298,14 @@ impl World {
         }
         let order = HappensBefore::of(self.history());
         own.may_lack(place, &order, most).into_iter().map(|LostWrites(amount)| amount).collect()
+    }
+
+    /// Notes what a replica has when it takes over, or runs a request.
+    pub(super) fn note_sighting(&mut self, node: usize, takes_over: bool, [has, lacks]: [Vec<usize>; 2]) {
+        if self.recorder.is_in_step() {
+            let step = self.history().steps.len() - 1;
+            self.sightings.push(Sighting { node, step, takes_over, has, lacks });
+        }
     }
 
     fn log_units(&mut self, node: usize, units: &[Arc<Unit>]) {

@@ -53,7 +53,7 @@ pub use config::Recording;
 pub(crate) use config::{GRACE, START, SimulationConfig, TIMER_MAX};
 pub(crate) use gate::{Gate, Passage};
 pub(crate) use real_time::RealTime;
-pub(crate) use replication::Takeover;
+pub(crate) use replication::Sighting;
 pub use server::Server;
 pub(crate) use server::connect;
 pub use server_data::ServerData;

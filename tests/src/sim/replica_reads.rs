@@ -63,7 +63,8 @@ impl Simulation {
             passage.fault.filter(is_stale).map_or(LostWrites::default(), |fault| LostWrites(fault.amount));
         let order = HappensBefore::of(self.world.history());
         let Some(arrived) = self.world.replication[server].catch_up(place, &order, lost) else { return };
-        let Arrived { base, units, .. } = arrived;
+        let Arrived { base, units, steps, .. } = arrived;
+        self.world.note_sighting(node, false, steps);
         let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
         let deed = fingerprint(("receive", base.digest(), commands));
         if self.repeat_deed(node, deed).is_none() {

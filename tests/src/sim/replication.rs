@@ -58,7 +58,7 @@ impl Follower {
     }
 }
 
-/// What a follower has when it takes over.
+/// What a follower has when it takes over, or runs a request.
 pub(super) struct Arrived {
     /// What all followers had.
     pub(super) base: Arc<Snapshot>,
@@ -70,12 +70,13 @@ pub(super) struct Arrived {
     pub(super) steps: [Vec<usize>; 2],
 }
 
-/// The writes of the last log that a replica has when it takes over.
+/// The writes of the last log that a replica has when that shows: it takes over, or runs a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Takeover {
+pub(crate) struct Sighting {
     pub(crate) node: usize,
-    /// The place of the step in which it takes over.
+    /// The place of the step in which it does that.
     pub(crate) step: usize,
+    pub(crate) takes_over: bool,
     /// The places of the steps whose writes it has.
     pub(crate) has: Vec<usize>,
     /// The places of the steps whose writes are lost.

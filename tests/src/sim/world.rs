@@ -10,7 +10,7 @@ use locks::Record;
 
 use super::actor_state::{ActorState, Life};
 use super::gate::{Gate, GateState};
-use super::replication::{Replication, Takeover};
+use super::replication::{Replication, Sighting};
 use super::shared_list::SharedList;
 use super::tries::{Livelock, Retry, Tries};
 use crate::actor::{ACTORS_MAX, Actor};
@@ -54,8 +54,8 @@ pub(crate) struct World {
     pub(super) slot_map: Option<Arc<SlotMap>>,
     /// The slots of keys that there were at the start, or that a request has named.
     pub(super) slots_in_use: BTreeSet<HashSlot>,
-    /// The failovers so far, in order.
-    pub(crate) takeovers: Vec<Takeover>,
+    /// What replicas had when that showed, in order.
+    pub(crate) sightings: Vec<Sighting>,
     /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
     /// For each server whose last writes may be lost: what it held before them and after each of

@@ -104,6 +104,35 @@ fn a_real_replica_does_not_acknowledge_what_it_lacks() {
     .assert_eq(&format!("{follows}\n{none_has_it}\n"));
 }
 
+/// Each client writes, and reads both keys from a replica.
+fn readers(replicas: usize, faults: Faults) -> Scenario {
+    let reads = |client: Client| async move {
+        let (mut link, mut replica) = (client.connection(), client.replica(0, 0));
+        for _ in 0..2 {
+            () = send(&mut link, &["INCR", &client.name()]).await?;
+            () = send(&mut replica, &["MGET", "A", "B"]).await?;
+        }
+        _ = send::<()>(&mut replica, &["INCR", "A"]).await;
+        Ok(())
+    };
+    let scenario = Scenario::new(NAME).replicas(replicas).read_replicas().faults(faults);
+    scenario.actors(2, reads).always(Success)
+}
+
+#[test]
+fn a_read_from_a_real_replica_is_as_old_as_it_should_be() {
+    let faults = Faults::none().failovers(1).behind(2);
+    for replicas in [1, 2] {
+        let scenario = readers(replicas, faults);
+        expect_same(&scenario, "A\nA.2\nB\nA\nA.2\nA.2\nB.2\nB\nB.2\nB.2", 10);
+        expect_same(&scenario, "A\nstale A.2 -A\nB\nA\nstale A.2 -AB\nA.2\nB.2\nB\nB.2\nB.2", 10);
+        // It lacks the same at two reads, and then nothing.
+        expect_same(&scenario, "A\nB\nstale A.2 -AB\nstale B.2 -AB\nA\nA.2\nA.2\nB\nB.2\nB.2", 10);
+        // It takes over with what it had at the read.
+        expect_same(&scenario, "A\nB\nstale A.2 -B\nfailover 2 -B\nB.2\nA\nA.2\nA.2\nB\nB.2\nB.2", 10);
+    }
+}
+
 /// A failed server comes back as a replica, and so does one that has handed over.
 #[test]
 fn servers_take_over_in_turns() {
