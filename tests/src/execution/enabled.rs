@@ -213,6 +213,10 @@ impl Execution<'_> {
                 let replicas = world.candidates().filter(|_| row.budget.is_none());
                 primaries.chain(replicas).map(Target::Server).for_each(strike);
             }
+            (TargetKind::Node, _) => {
+                let replicas = world.candidates().filter(|&node| self.sim.is_seen(node));
+                world.primaries().chain(replicas).map(Target::Server).for_each(strike);
+            }
             (TargetKind::Replica, _) => world.candidates().map(Target::Server).for_each(strike),
         }
     }

@@ -417,6 +417,10 @@ impl Effects for Execution<'_> {
         self.sim.execute(server, commands);
     }
 
+    fn lose_data(&mut self, server: usize) {
+        self.sim.lose_data(server);
+    }
+
     fn lose_writes(&mut self, server: usize, count: usize) -> usize {
         self.sim.lose_writes(server, count)
     }

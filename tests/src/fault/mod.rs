@@ -153,7 +153,7 @@ impl FaultKind {
         let target = match row.target {
             TargetKind::Client => Target::Client(Actor(0)),
             TargetKind::Connection => Target::Connection(Actor(0), 0),
-            TargetKind::Server => Target::Server(0),
+            TargetKind::Server | TargetKind::Node => Target::Server(0),
             TargetKind::Replica => Target::Server(1),
         };
         let amount = match row.unit {

@@ -1,4 +1,5 @@
-//! Restarts of servers with persistence: scripts are lost, and the last writes may be lost.
+//! Restarts of servers with persistence: scripts are lost, and the last writes may be lost. A
+//! replica gets them again.
 
 use super::budget::Budget;
 use super::row::{Amounts, Description, Effect, Fault, FaultRow, Unit};
@@ -7,7 +8,7 @@ use super::target::TargetKind;
 pub(super) const RELOAD: FaultRow = FaultRow {
     word: "reload",
     summary: "a server restarts without scripts and without the given number of last writes",
-    target: TargetKind::Server,
+    target: TargetKind::Node,
     needs_operation: false,
     respawns: false,
     unit: Unit::Writes,

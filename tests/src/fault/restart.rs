@@ -1,4 +1,5 @@
-//! Restarts of servers without persistence: all data and scripts are lost.
+//! Restarts of servers without persistence: all data and scripts are lost. A replica copies its
+//! primary again.
 
 use super::budget::Budget;
 use super::row::{Amounts, Description, Effect, FaultRow, Unit};
@@ -10,7 +11,7 @@ pub(super) const BUDGET: Budget = Budget("restarts");
 pub(super) const RESTART: FaultRow = FaultRow {
     word: "restart",
     summary: "a server restarts without data and scripts",
-    target: TargetKind::Server,
+    target: TargetKind::Node,
     needs_operation: false,
     respawns: false,
     unit: Unit::None,
@@ -21,7 +22,7 @@ pub(super) const RESTART: FaultRow = FaultRow {
     effect: Effect::Act(|execution, fault| {
         if let Some(server) = fault.target.server() {
             execution.stop_server(server);
-            execution.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
+            execution.lose_data(server);
             execution.begin_log(server);
         }
         fault

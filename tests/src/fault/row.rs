@@ -169,6 +169,8 @@ pub(crate) trait Effects {
     fn stop_server(&mut self, server: usize);
     /// Makes a server run commands that no client sent.
     fn execute(&mut self, server: usize, commands: &[&str]);
+    /// Makes a server lose all data and scripts.
+    fn lose_data(&mut self, server: usize);
     /// Makes a server lose up to `count` of its last writes. Returns how many it lost.
     fn lose_writes(&mut self, server: usize, count: usize) -> usize;
     /// Lets a replica take over without these writes of its primary. If the primary `stays`, it

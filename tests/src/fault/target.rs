@@ -29,6 +29,8 @@ pub(crate) enum TargetKind {
     Server,
     /// A server that follows another one.
     Replica,
+    /// A server, or one that follows it.
+    Node,
 }
 
 impl Target {
@@ -62,7 +64,7 @@ impl Target {
         let number = |word: &str| word.parse::<usize>().ok()?.checked_sub(1);
         match kind {
             TargetKind::Client => Actor::parse(word).map(Target::Client),
-            TargetKind::Server | TargetKind::Replica => number(word).map(Target::Server),
+            TargetKind::Server | TargetKind::Replica | TargetKind::Node => number(word).map(Target::Server),
             TargetKind::Connection => match word.split_once('.') {
                 Some((actor, connection)) => {
                     Some(Target::Connection(Actor::parse(actor)?, number(connection)?))

@@ -69,6 +69,8 @@ impl Simulation {
             self.on_server(replica, "tick", Emulator::tick);
             self.world.note_sighting(replica, true, [has, lacks]);
         }
+        // What it has now cannot be lost by a restart.
+        self.begin_log(replica);
         self.begin_replication_of(server);
         let nodes: Vec<usize> = self.world.replication[server].nodes().collect();
         self.world.recorder.roles_changed(nodes);
@@ -97,6 +99,22 @@ impl Simulation {
             self.finish(gate, Ok(Value::Int(0)), Passage::default());
         }
         was_split || !waiting.is_empty()
+    }
+
+    /// Whether something depends on what a replica has, so that it matters if it restarts.
+    pub(crate) fn is_seen(&self, node: usize) -> bool {
+        let own = self.world.followed_by(node);
+        let has_any = own.is_some_and(|(server, place)| self.world.replication[server].has_any(place));
+        self.config.reads_replicas || has_any
+    }
+
+    /// A replica no longer has the last writes that it had for certain, so many or all of them, until
+    /// it gets them again. Returns how many they are. `None` if the node is no replica.
+    pub(super) fn forget(&mut self, node: usize, count: usize) -> Option<usize> {
+        let (server, place) = self.world.followed_by(node)?;
+        let primary = self.world.primary(server);
+        self.world.recorder.log_written(primary);
+        Some(self.world.replication[server].forget(place, count))
     }
 
     fn demote(&mut self, server: usize) -> bool {

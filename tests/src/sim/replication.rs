@@ -156,6 +156,22 @@ impl Replication {
         }
     }
 
+    /// Whether a follower has any writes for certain.
+    pub(super) fn has_any(&self, follower: usize) -> bool {
+        !self.followers[follower].has.is_empty()
+    }
+
+    /// A follower loses the last writes that it had for certain, at most so many. Returns how many.
+    pub(super) fn forget(&mut self, follower: usize, count: usize) -> usize {
+        let Follower { has, acknowledged, .. } = &mut self.followers[follower];
+        let lost: Vec<usize> = has.iter().rev().copied().take(count).collect();
+        for write in &lost {
+            has.remove(write);
+            acknowledged.remove(write);
+        }
+        lost.len()
+    }
+
     /// Whether nothing distinguishes two followers but their clocks.
     pub(super) fn are_alike(&self, one: &Follower, other: &Follower) -> bool {
         !self.are_read && (&one.has, &one.acknowledged) == (&other.has, &other.acknowledged)

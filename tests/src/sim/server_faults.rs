@@ -12,9 +12,20 @@ use crate::actor::Actor;
 use crate::fault::Faults;
 
 impl Simulation {
+    /// A server has no data and no scripts from now on. A replica has none of its log for certain.
+    pub(crate) fn lose_data(&mut self, server: usize) {
+        match self.forget(server, usize::MAX) {
+            None => self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]),
+            Some(_) => self.execute(server, &["SCRIPT FLUSH"]),
+        }
+    }
+
     /// Undoes the last writes of a server, this many or as many as are in its log. Returns how many
     /// it undid.
     pub(crate) fn lose_writes(&mut self, server: usize, count: usize) -> usize {
+        if let Some(lost) = self.forget(server, count) {
+            return lost;
+        }
         let entries = self.world.logs.get(server).map_or(0, VecDeque::len);
         let lost = count.min(entries.saturating_sub(1));
         if lost > 0 {

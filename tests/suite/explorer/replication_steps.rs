@@ -48,6 +48,8 @@ const WITH_READS: &[&str] = &[
     "INCR a @1",
 ];
 
+/// How many of its last writes a server loses that restarts with persistence.
+const UNSYNCED: usize = 1;
 /// What a replica says to a write.
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 
@@ -88,6 +90,8 @@ struct State {
     primary: Option<usize>,
     followers: Vec<Option<usize>>,
     failovers: usize,
+    restarts: usize,
+    reloads: usize,
     /// How often time has moved. All limits are equal, so it moves by one each time.
     now: usize,
 }
@@ -140,9 +144,20 @@ impl BruteForce {
                 next.acknowledged[replica] = state.cursors[replica];
                 self.visit(next);
             }
+            for lost in state.losses(state.cursors[replica]) {
+                let mut next = state.clone();
+                next.note_restart(lost);
+                let left = lost.map_or(0, |lost| state.cursors[replica] - lost);
+                (next.cursors[replica], next.acknowledged[replica]) =
+                    (left, left.min(state.acknowledged[replica]));
+                self.visit(next);
+            }
             if state.failovers > 0 && state.log.len() - state.cursors[replica] <= self.behind {
                 self.visit(state.failed_over(replica));
             }
+        }
+        for lost in state.losses(state.log.len()) {
+            self.visit(state.restarted(lost));
         }
         if state.clients.iter().zip(&self.programs).all(|(client, program)| client.is_over(program)) {
             let replies: Vec<_> = state.clients.iter().map(|client| &client.replies).collect();
@@ -220,19 +235,53 @@ impl State {
         self.acknowledged.iter().filter(|&&cursor| self.clients[client].wrote <= cursor).count()
     }
 
-    /// A replica has taken over. The others follow it, and so does the former primary.
-    fn failed_over(&self, replica: usize) -> State {
+    /// What a server with so many writes of the log can lose when it restarts: all (`None`), or so
+    /// many of its last writes.
+    fn losses(&self, writes: usize) -> Vec<Option<usize>> {
+        let restarts = (self.restarts > 0).then_some(None);
+        let reloads = (0..=writes.min(UNSYNCED)).filter(|_| self.reloads > 0).map(Some);
+        restarts.into_iter().chain(reloads).collect()
+    }
+
+    /// The primary has restarted, without so many of its last writes or without any data. Its
+    /// replicas copy what it has.
+    fn restarted(&self, lost: Option<usize>) -> State {
         let mut next = self.clone();
-        next.base.extend(next.log.drain(..).take(self.cursors[replica]).collect::<Vec<_>>());
-        next.cursors.fill(0);
-        std::mem::swap(&mut next.primary, &mut next.followers[replica]);
-        next.acknowledged.fill(0);
-        next.failovers -= 1;
-        for client in &mut next.clients {
+        next.note_restart(lost);
+        let left = lost.map(|lost| self.log.len() - lost);
+        next.base.extend(next.log.drain(..).take(left.unwrap_or(0)).collect::<Vec<_>>());
+        next.base.truncate(if left.is_some() { usize::MAX } else { 0 });
+        next.begin_log();
+        next
+    }
+
+    fn note_restart(&mut self, lost: Option<usize>) {
+        match lost {
+            None => self.restarts -= 1,
+            Some(_) => self.reloads -= 1,
+        }
+    }
+
+    /// All replicas have what the primary has. Connections to it have ended, which clients notice
+    /// that wait there.
+    fn begin_log(&mut self) {
+        self.log.clear();
+        self.cursors.fill(0);
+        self.acknowledged.fill(0);
+        for client in &mut self.clients {
             client.wrote_before |= client.wrote > 0;
             client.wrote = 0;
             client.has_lost_its_connection |= client.waits.take().is_some();
         }
+    }
+
+    /// A replica has taken over. The others follow it, and so does the former primary.
+    fn failed_over(&self, replica: usize) -> State {
+        let mut next = self.clone();
+        next.base.extend(next.log.drain(..).take(self.cursors[replica]).collect::<Vec<_>>());
+        std::mem::swap(&mut next.primary, &mut next.followers[replica]);
+        next.failovers -= 1;
+        next.begin_log();
         next
     }
 }
@@ -248,7 +297,8 @@ impl ClientState {
     }
 }
 
-fn brute_force(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> BTreeSet<String> {
+fn brute_force(programs: &Programs, replicas: usize, faults: Faults) -> BTreeSet<String> {
+    let behind = faults.behind as usize;
     let mut brute_force =
         BruteForce { programs: programs.clone(), behind, seen: BTreeSet::new(), outcomes: BTreeSet::new() };
     brute_force.visit(State {
@@ -259,18 +309,17 @@ fn brute_force(programs: &Programs, replicas: usize, behind: usize, failovers: u
         acknowledged: vec![0; replicas],
         primary: None,
         followers: (0..replicas).map(Some).collect(),
-        failovers,
+        failovers: faults.failovers as usize,
+        restarts: faults.restarts as usize,
+        reloads: faults.reloads as usize,
         now: 0,
     });
     brute_force.outcomes
 }
 
-fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> Scenario {
-    let faults = Faults::none().failovers(failovers as u32).behind(behind as u32);
-    let scenario =
-        Scenario::new(format!("{programs:?}, {replicas} replicas, {behind} behind, {failovers} failovers"))
-            .replicas(replicas)
-            .faults(faults);
+fn scenario(programs: &Programs, replicas: usize, faults: Faults) -> Scenario {
+    let name = format!("{programs:?}, {replicas} replicas, {faults}");
+    let scenario = Scenario::new(name).replicas(replicas).faults(faults);
     let reads = programs.iter().flatten().any(|command| place_of(command).1.is_some());
     let scenario = if reads { scenario.read_replicas() } else { scenario };
     let scenario = with_programs(scenario, programs, |client, replica| match replica {
@@ -289,9 +338,9 @@ fn scenario(programs: &Programs, replicas: usize, behind: usize, failovers: usiz
 }
 
 #[track_caller]
-fn compare(programs: &Programs, replicas: usize, behind: usize, failovers: usize) -> usize {
-    let all = brute_force(programs, replicas, behind, failovers);
-    expect_outcomes(&all, &scenario(programs, replicas, behind, failovers), programs);
+fn compare(programs: &Programs, replicas: usize, faults: Faults) -> usize {
+    let all = brute_force(programs, replicas, faults);
+    expect_outcomes(&all, &scenario(programs, replicas, faults), programs);
     all.len()
 }
 
@@ -317,7 +366,13 @@ fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
         };
         let own: Programs = (0..clients).map(|_| program(&mut rng)).collect();
         let replicas = if reads { 2 } else { rng.random_range(1..=2) };
-        outcomes += compare(&own, replicas, behind, 1);
+        let faults = Faults::none().failovers(1).behind(behind);
+        let faults = match seed % 5 {
+            0 => faults.restarts(1),
+            1 => faults.reloads(1).unsynced(UNSYNCED as u32),
+            _ => faults,
+        };
+        outcomes += compare(&own, replicas, faults);
     }
     println!("{programs} programs, {outcomes} outcomes");
 }
