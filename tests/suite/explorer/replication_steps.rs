@@ -54,7 +54,7 @@ const UNSYNCED: usize = 1;
 const READ_ONLY: &str = "READONLY You can't write against a read only replica.";
 
 /// Brute force takes long.
-const PROGRAMS_MAX: u64 = 300;
+const PROGRAMS_MAX: u64 = 120;
 
 /// Executes commands on a new server. Returns the last reply, and what the server then holds.
 fn executed(commands: &[&str]) -> (String, String) {
@@ -358,7 +358,9 @@ fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
             (false, 1) => &COMMANDS[..8],
             (false, _) => COMMANDS,
         };
-        let clients = rng.random_range(2..=3);
+        let restarts = seed % 5 < 2;
+        // Three clients and a server that restarts have too many orders.
+        let clients = rng.random_range(2..=if restarts { 2 } else { 3 });
         let commands_max = if clients == 2 { 3 } else { 2 };
         let program = |rng: &mut Pcg64Mcg| {
             let commands = rng.random_range(1..=commands_max);
