@@ -46,9 +46,9 @@ impl Client {
     /// A new connection to a replica of a server, both counted from 0:
     /// [`Scenario::read_replicas`](crate::Scenario::read_replicas).
     ///
-    /// It leads to the same replica for ever. If that takes over, it is a connection to a primary. A
-    /// replica runs no command that writes. Subscriptions there are not simulated: the request gets
-    /// an error that says so. Neither are the offsets in `ROLE` and `INFO`.
+    /// It leads to the same replica for ever. If that takes over, it is a connection to a primary.
+    /// A replica runs no command that writes. Subscriptions there are not simulated: the request
+    /// gets an error that says so. Neither are the offsets in `ROLE` and `INFO`.
     ///
     /// # Panics
     /// There is no such replica.

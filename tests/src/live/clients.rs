@@ -16,7 +16,7 @@ use super::{Act, Begun, Code, Moved, Noticed, Quiescence, Told};
 use crate::actor::Actor;
 
 /// The settings of a scenario, as far as the code of clients depends on them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Terms {
     pub(crate) lease: Duration,
     /// The lease of each actor.
@@ -335,13 +335,7 @@ pub(super) mod tests {
         let paused = PausedRuntime::default();
         let runtime = paused.get();
         let _entered = runtime.enter();
-        let terms = Terms {
-            lease: SECOND,
-            leases: vec![2 * SECOND],
-            servers: 1,
-            readable: 0,
-            response_timeout: None,
-        };
+        let terms = Terms { lease: SECOND, leases: vec![2 * SECOND], servers: 1, ..Terms::default() };
         act(&mut paused.clients(terms, START));
     }
 

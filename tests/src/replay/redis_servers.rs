@@ -5,9 +5,11 @@
 //! not exist. So it is like a replica whose link is slow, and it is exactly as far behind as it
 //! should be.
 
-use std::fmt;
+use std::error::Error;
+use std::sync::Arc;
+use std::{fmt, io};
 
-use redis::{Client, RedisResult};
+use redis::{Client, RedisError, RedisResult};
 
 use super::redis_process::{RedisProcess, RedisServersError, client_of, connection_to};
 use crate::scenario::Scenario;
@@ -216,13 +218,24 @@ impl RedisServers {
     fn ask<T>(
         &self,
         node: usize,
-        ask: impl FnOnce(&mut redis::Connection) -> RedisResult<T>,
+        ask: impl Fn(&mut redis::Connection) -> RedisResult<T>,
     ) -> Result<T, RedisServersError> {
         let port = self.nodes[node].port;
-        connection_to(port)
-            .and_then(|mut connection| ask(&mut connection))
-            .map_err(|error| RedisServersError::Fails { number: node + 1, port, error })
+        loop {
+            return match connection_to(port).and_then(|mut connection| ask(&mut connection)) {
+                // A signal has come. What it asks for is done between two steps.
+                Err(error) if is_interrupted(&error) => continue,
+                Err(error) => Err(RedisServersError::Fails { number: node + 1, port, error }),
+                Ok(answer) => Ok(answer),
+            };
+        }
     }
+}
+
+fn is_interrupted(error: &RedisError) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<Arc<dyn Error + Send + Sync>>());
+    let error = source.and_then(|source| source.downcast_ref::<io::Error>());
+    error.is_some_and(|error| error.kind() == io::ErrorKind::Interrupted)
 }
 
 /// Prints `redis-server 7.0.15: server 1 on port 40001; its replica, server 2, on port 40002`.
@@ -237,5 +250,17 @@ impl fmt::Display for RedisServers {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_no_failure_of_a_server() {
+        let error = |kind: io::ErrorKind| RedisError::from(io::Error::from(kind));
+        assert!(is_interrupted(&error(io::ErrorKind::Interrupted)));
+        assert!(!is_interrupted(&error(io::ErrorKind::WouldBlock)));
     }
 }

@@ -60,10 +60,13 @@ impl Scenario {
     /// servers: with two servers and one replica each, server 3 follows server 1, and server 4
     /// follows server 2.
     ///
-    /// Clients connect to primaries. What a replica has got matters when it takes over
-    /// ([`Faults::failovers`](crate::Faults::failovers)), when a client waits for it (`WAIT`), and
-    /// when a client reads from it ([`read_replicas`](Scenario::read_replicas)). On a primary,
-    /// `INFO`, `ROLE` and `min-replicas-to-write` know nothing of these replicas.
+    /// Clients connect to primaries, and to replicas only if [`read_replicas`] says so. What a
+    /// replica has got matters when it takes over ([`Faults::failovers`]), when a client waits for
+    /// it (`WAIT`), and when one reads from it. On a primary, `INFO`, `ROLE` and
+    /// `min-replicas-to-write` know nothing of these replicas.
+    ///
+    /// [`Faults::failovers`]: crate::Faults::failovers
+    /// [`read_replicas`]: Scenario::read_replicas
     ///
     /// # Panics
     /// There are more than 60 servers, all replicas included.

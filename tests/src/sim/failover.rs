@@ -108,8 +108,8 @@ impl Simulation {
         self.config.reads_replicas || has_any
     }
 
-    /// A replica no longer has the last writes that it had for certain, so many or all of them, until
-    /// it gets them again. Returns how many they are. `None` if the node is no replica.
+    /// A replica no longer has the last writes that it had for certain, so many or all of them,
+    /// until it gets them again. Returns how many they are. `None` if the node is no replica.
     pub(super) fn forget(&mut self, node: usize, count: usize) -> Option<usize> {
         let (server, place) = self.world.followed_by(node)?;
         let primary = self.world.primary(server);

@@ -18,8 +18,8 @@ pub(crate) struct Gate {
     pub(crate) actor: Actor,
     /// The number of this connection among those of the actor, from 0.
     pub(crate) nth: usize,
-    /// The number to which the client connects: that of a server, whose primary it finds, or that of
-    /// a replica.
+    /// The number to which the client connects: that of a server, whose primary it finds, or that
+    /// of a replica.
     pub(super) address: usize,
     /// The node to which the connection leads.
     pub(crate) server: usize,

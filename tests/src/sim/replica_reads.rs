@@ -76,8 +76,7 @@ impl Simulation {
         }
     }
 
-    /// The writes that the node of this gate may lack when it runs the request that waits there, if
-    /// it is a replica that lacks any.
+    /// The writes that the replica to which this gate leads may lack when it runs what waits there.
     pub(crate) fn may_be_stale(&self, gate: usize) -> Vec<i64> {
         let Gate { server: node, .. } = self.world.gates[gate];
         if self.followed(node).is_none() {

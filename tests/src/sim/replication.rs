@@ -226,8 +226,8 @@ impl Replication {
         Some(Arrived { base: self.base.clone()?, writes: has, units, lost, steps })
     }
 
-    /// What a follower has when it runs a request of a client, without these writes and all that came
-    /// about because of them. It has all others from now on.
+    /// What a follower has when it runs a request of a client, without these writes and all that
+    /// came about because of them. It has all others from now on.
     pub(super) fn catch_up(
         &mut self,
         follower: usize,
@@ -260,8 +260,8 @@ impl Replication {
         Some(node)
     }
 
-    /// The followers that may not have acknowledged a write, as sets of nodes, a bit for each. None of
-    /// them lacks more than so many writes.
+    /// The followers that may not have acknowledged a write, as sets of nodes, a bit for each. None
+    /// of them lacks more than so many writes.
     pub(super) fn may_not_have(&self, write: usize, order: &HappensBefore, most: u32) -> Vec<i64> {
         if self.count(&self.consequences(order).0[write]) > most as usize {
             return Vec::new();
