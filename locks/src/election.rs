@@ -22,10 +22,7 @@
 //! The documentation of [`Election`] names the sources.
 
 use std::ops::Deref;
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::error::Error;
@@ -34,7 +31,7 @@ use crate::lock::{Record, Release};
 use crate::mutex;
 use crate::name::Name;
 use crate::row::{self, ClientSide};
-use crate::script::lua_raise;
+use crate::script::{Script, lua_raise};
 use crate::spec::{Ability, Algorithm, Open, Spec};
 
 /// Most bytes of the name of a candidate. Every look returns it.
@@ -61,16 +58,15 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])"
 );
 
 static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(CAMPAIGN)),
-    extend: LazyLock::new(|| Script::new(RENEW)),
-    release: LazyLock::new(|| Script::new(mutex::RELEASE)),
+    acquire: Script::new(CAMPAIGN),
+    extend: Script::new(RENEW),
+    release: Script::new(mutex::RELEASE),
 };
 
 /// `{candidate, term}`, or nil if nobody leads. After a resignation, the last leader is still there
 /// for a while.
-static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        "\
+static LOOK: Script = Script::new(
+    "\
 -- look
 local holder = redis.call('GET', KEYS[1])
 local leader = redis.call('HMGET', KEYS[5], 'token', 'candidate', 'term')
@@ -78,8 +74,7 @@ if holder and holder == leader[1] then
   return {leader[2], tonumber(leader[3])}
 end
 return nil",
-    )
-});
+);
 
 const KIND: Kind<Election> = Kind {
     protocol: |names: &[Name], _| {

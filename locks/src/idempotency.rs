@@ -23,17 +23,16 @@
 //! The documentation of [`IdempotencyKeys`] names the sources.
 
 use std::ops::Deref;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::{RedisResult, Script};
+use redis::RedisResult;
 
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::Release;
 use crate::request::millis;
-use crate::script::SPAN_MAX;
+use crate::script::{SPAN_MAX, Script};
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 use crate::task::{Side, Task, Work, nothing};
 
@@ -67,18 +66,15 @@ if redis.call('HGET', KEYS[1], 'token') == token then
 end
 return result and redis.call('HGET', KEYS[1], 'by') == token and 1 or 0";
 
-static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(BEGIN)),
-    extend: LazyLock::new(|| Script::new(RENEW)),
-    release: LazyLock::new(|| Script::new(END)),
-};
+static SCRIPTS: Scripts =
+    Scripts { acquire: Script::new(BEGIN), extend: Script::new(RENEW), release: Script::new(END) };
 
 /// Whether there is a record, and its result if the operation is done.
 const LOOK: &str = "\
 -- look
 return {redis.call('EXISTS', KEYS[1]), redis.call('HGET', KEYS[1], 'result')}";
 
-static LOOK_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(LOOK));
+static LOOK_SCRIPT: Script = Script::new(LOOK);
 
 const KIND: Kind<IdempotencyKeys> = Kind {
     protocol: |names, details| Protocol {

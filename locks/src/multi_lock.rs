@@ -20,10 +20,7 @@
 //! Coffman, M. J. Elphick, A. Shoshani, "System Deadlocks" (1971). One script that takes all or
 //! none never waits while it holds.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::env::Env;
@@ -32,6 +29,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts, Serv
 use crate::lock::{Record, Terms};
 use crate::name::Name;
 use crate::row::{self, ClientSide};
+use crate::script::Script;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over several names. `KEYS` has the main keys first, then the queues, then the times
@@ -123,11 +121,8 @@ end
 return held == names and 1 or 0"
 );
 
-static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
-    extend: LazyLock::new(|| Script::new(EXTEND)),
-    release: LazyLock::new(|| Script::new(RELEASE)),
-};
+static SCRIPTS: Scripts =
+    Scripts { acquire: Script::new(ACQUIRE), extend: Script::new(EXTEND), release: Script::new(RELEASE) };
 
 const KIND: Kind<MultiLock> = Kind { protocol, new: |lease, _| MultiLock(lease) };
 

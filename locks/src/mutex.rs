@@ -12,10 +12,7 @@
 //! Source: <https://redis.io/docs/latest/commands/set/#patterns>; the token is that of Martin
 //! Kleppmann, "How to do distributed locking" (2016).
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::env::Env;
@@ -25,7 +22,7 @@ use crate::lock::{Record, Terms};
 use crate::name::Name;
 use crate::queue::with_queue;
 use crate::row::{self, ClientSide};
-use crate::script::COMPARE_AND_EXTEND;
+use crate::script::{COMPARE_AND_EXTEND, Script};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// The script that acquires the lock, with these lines for when it is granted. `ARGV[5]` says
@@ -81,9 +78,9 @@ return holder == token and 1 or 0"
 );
 
 static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
-    extend: LazyLock::new(|| Script::new(COMPARE_AND_EXTEND)),
-    release: LazyLock::new(|| Script::new(RELEASE)),
+    acquire: Script::new(ACQUIRE),
+    extend: Script::new(COMPARE_AND_EXTEND),
+    release: Script::new(RELEASE),
 };
 
 const KIND: Kind<Mutex> = Kind { protocol, new: |lease, _| Mutex(lease) };

@@ -45,10 +45,7 @@
 //! <https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>. The answer:
 //! Salvatore Sanfilippo, "Is Redlock safe?" (2016), <http://antirez.com/news/101>.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::env::Env;
@@ -56,7 +53,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts, Servers};
 use crate::lock::{Record, Terms};
 use crate::row::{self, ClientSide};
-use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
+use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND, Script};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 const ACQUIRE: &str = "\
@@ -69,9 +66,9 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {1, 0}";
 
 static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
-    extend: LazyLock::new(|| Script::new(COMPARE_AND_EXTEND)),
-    release: LazyLock::new(|| Script::new(COMPARE_AND_DELETE)),
+    acquire: Script::new(ACQUIRE),
+    extend: Script::new(COMPARE_AND_EXTEND),
+    release: Script::new(COMPARE_AND_DELETE),
 };
 
 const KIND: Kind<Redlock> = Kind {

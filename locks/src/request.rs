@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{FromRedisValue, ScriptInvocation};
+use redis::FromRedisValue;
 use tokio::time::sleep;
 
 use crate::connection::Connection;
@@ -10,6 +10,7 @@ use crate::counters::{Counters, Event, Span, in_span};
 use crate::env::Env;
 use crate::error::{Error, Operation, is_transient};
 use crate::name::Name;
+use crate::script::Call;
 
 /// How often a request is sent again, and when.
 const RESENDS_MAX: u32 = 2;
@@ -84,12 +85,12 @@ impl Context {
         &self,
         connection: &Connection,
         operation: Operation,
-        invocation: &ScriptInvocation<'_>,
+        call: &Call<'_>,
     ) -> Result<Reply<T>, Error> {
         let mut resends = 0;
         loop {
             let sent_at = self.env.elapsed();
-            match invocation.invoke_async(&mut connection.clone()).await {
+            match call.invoke(&mut connection.clone()).await {
                 Ok(value) => return Ok(Reply { value, sent_at, is_second: resends > 0 }),
                 Err(error) if is_transient(&error) && resends < RESENDS_MAX => {
                     resends += 1;

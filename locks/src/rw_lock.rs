@@ -18,10 +18,7 @@
 //! Sources: Redisson's `RReadWriteLock`, <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/#readwritelock>,
 //! for the problem that every reader needs a lease of its own; here it is in the set.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::env::Env;
@@ -30,7 +27,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
 use crate::row::{self, ClientSide};
-use crate::script::COMPARE_AND_EXTEND;
+use crate::script::{COMPARE_AND_EXTEND, Script};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the readers in `KEYS[4]`, without those whose lease has ended.
@@ -116,16 +113,13 @@ end
 return (is_writer or is_reader) and 1 or 0"
 );
 
-static READ_SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(READ)),
-    extend: LazyLock::new(|| Script::new(EXTEND_READ)),
-    release: LazyLock::new(|| Script::new(RELEASE)),
-};
+static READ_SCRIPTS: Scripts =
+    Scripts { acquire: Script::new(READ), extend: Script::new(EXTEND_READ), release: Script::new(RELEASE) };
 
 static WRITE_SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(WRITE)),
-    extend: LazyLock::new(|| Script::new(COMPARE_AND_EXTEND)),
-    release: LazyLock::new(|| Script::new(RELEASE)),
+    acquire: Script::new(WRITE),
+    extend: Script::new(COMPARE_AND_EXTEND),
+    release: Script::new(RELEASE),
 };
 
 const KIND: Kind<RwLock> = Kind {

@@ -17,10 +17,7 @@
 //! Source: Josiah Carlson, "Redis in Action", chapter 6.3, without its races and without the
 //! clients' clocks.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use crate::connection::Connection;
 use crate::env::Env;
@@ -29,6 +26,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
 use crate::row::{self, ClientSide};
+use crate::script::Script;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the members of a grant. `ARGV[5]` says whether the semaphore is fair, `ARGV[6]` is
@@ -112,11 +110,8 @@ end
 return is_held and 1 or 0"
 );
 
-static SCRIPTS: Scripts = Scripts {
-    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
-    extend: LazyLock::new(|| Script::new(EXTEND)),
-    release: LazyLock::new(|| Script::new(RELEASE)),
-};
+static SCRIPTS: Scripts =
+    Scripts { acquire: Script::new(ACQUIRE), extend: Script::new(EXTEND), release: Script::new(RELEASE) };
 
 const KIND: Kind<Semaphore> = Kind {
     protocol: |names, details| {

@@ -27,13 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use builder::CountDownLatchBuilder;
-use redis::{FromRedisValue, Script};
+use redis::FromRedisValue;
 
 use crate::bell::Bell;
 use crate::connection::Connection;
 use crate::counters::{Event, Span};
 use crate::error::{Error, Operation};
 use crate::request::{Context, millis};
+use crate::script::Script;
 use crate::wait::Wait;
 
 /// How long the server knows that a request has run. Sending it again ends long before.
@@ -192,15 +193,15 @@ impl CountDownLatch {
         argument: &str,
     ) -> Result<T, Error> {
         let LatchParts { connection, context, keys, ttl, .. } = &*self.0;
-        let mut invocation = script.prepare_invoke();
-        invocation.key(keys).arg(context.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
-        Ok(context.request(connection, operation, &invocation).await?.value)
+        let mut call = script.call();
+        call.key(keys).arg(context.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
+        Ok(context.request(connection, operation, &call).await?.value)
     }
 
     async fn look(&self) -> Result<Look, Error> {
         let LatchParts { connection, context, keys, ttl, .. } = &*self.0;
-        let mut invocation = script::LOOK.prepare_invoke();
-        invocation.key(&keys[0]).arg(millis(*ttl));
-        Ok(context.request(connection, Operation::Look, &invocation).await?.value)
+        let mut call = script::LOOK.call();
+        call.key(&keys[0]).arg(millis(*ttl));
+        Ok(context.request(connection, Operation::Look, &call).await?.value)
     }
 }

@@ -4,11 +4,7 @@
 //! `KEYS[2]` is a sorted set of the tokens of recent requests: the score says until when a token is
 //! remembered. Both keys expire. Times are in milliseconds, and are the server's.
 
-use std::sync::LazyLock;
-
-use redis::Script;
-
-use crate::script::lua_raise;
+use crate::script::{Script, lua_raise};
 
 /// A script of a request that counts once, however often it is sent. `ARGV[1]` is its token,
 /// `ARGV[2]` the time to live of the count, and `ARGV[3]` how long the token is remembered.
@@ -38,10 +34,9 @@ end
 }
 
 /// `ARGV[4]` is the count. 1 if this request has set it, 0 if another count runs.
-pub(super) static SET_COUNT: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(once!(
-        "set-count",
-        "\
+pub(super) static SET_COUNT: Script = Script::new(once!(
+    "set-count",
+    "\
 if is_known then
   return 1
 end
@@ -52,14 +47,12 @@ remember()
 redis.call('HSET', KEYS[1], 'count', ARGV[4], 'round', token)
 raise(KEYS[1], ttl)
 return 1"
-    ))
-});
+));
 
 /// `ARGV[4]` is the channel of messages to the clients that wait. Returns the count that is left.
-pub(super) static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(once!(
-        "count-down",
-        "\
+pub(super) static COUNT_DOWN: Script = Script::new(once!(
+    "count-down",
+    "\
 if is_known then
   return count
 end
@@ -72,20 +65,17 @@ if count > 0 then
   end
 end
 return count"
-    ))
-});
+));
 
 /// `ARGV[1]` is the time to live of the count. `{count, round}`, or nil if there is none.
-pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(concat!(
-        "-- look\n",
-        lua_raise!(),
-        "\
+pub(super) static LOOK: Script = Script::new(concat!(
+    "-- look\n",
+    lua_raise!(),
+    "\
 local found = redis.call('HMGET', KEYS[1], 'count', 'round')
 if not found[1] then
   return nil
 end
 raise(KEYS[1], tonumber(ARGV[1]))
 return {tonumber(found[1]), found[2]}",
-    ))
-});
+));

@@ -100,12 +100,9 @@ impl Holder {
         patience: Duration,
     ) -> Result<Reply<Answer>, Error> {
         let LeaseParts { context, protocol, options, .. } = &*self.shared;
-        let mut invocation = protocol.scripts.of(operation).prepare_invoke();
-        for key in &protocol.keys {
-            invocation.key(key);
-        }
-        invocation.arg(&self.token.0).arg(millis(options.lease)).arg(millis(patience));
-        invocation.arg(&protocol.channels).arg(u8::from(options.is_fair)).arg(&self.more);
-        context.request(connection, operation, &invocation).await
+        let mut call = protocol.scripts.of(operation).call();
+        call.key(&protocol.keys).arg(&self.token.0).arg(millis(options.lease)).arg(millis(patience));
+        call.arg(&protocol.channels).arg(u8::from(options.is_fair)).arg(&self.more);
+        context.request(connection, operation, &call).await
     }
 }

@@ -21,11 +21,12 @@ use claim::{Attempt, Claim};
 pub use guard::Guard;
 use parts::LeaseParts;
 pub(crate) use protocol::{Protocol, Scripts};
-use redis::{FromRedisValue, Script};
+use redis::FromRedisValue;
 pub(crate) use servers::Servers;
 
 use crate::counters::Span;
 use crate::error::{Error, Operation};
+use crate::script::Script;
 
 /// A lock with a lease, from the view of one process. Clones share it, and each grant is another
 /// holder.
@@ -60,9 +61,9 @@ impl Lease {
     pub(crate) async fn look<T: FromRedisValue>(&self, script: &Script) -> Result<T, Error> {
         let LeaseParts { servers, context, protocol, .. } = &*self.0;
         let Servers::One(connection) = servers else { unreachable!("these locks are on one server") };
-        let mut invocation = script.prepare_invoke();
-        invocation.key(&protocol.keys);
-        Ok(context.request(connection, Operation::Look, &invocation).await?.value)
+        let mut call = script.call();
+        call.key(&protocol.keys);
+        Ok(context.request(connection, Operation::Look, &call).await?.value)
     }
 
     /// A lock with these keys and settings, and other scripts.

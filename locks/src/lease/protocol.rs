@@ -1,11 +1,8 @@
 //! A kind of lock on the server: three scripts, and their keys.
 
-use std::sync::LazyLock;
-
-use redis::Script;
-
 use crate::error::Operation;
 use crate::name::Name;
+use crate::script::Script;
 
 /// The scripts of a kind of lock. All take the arguments of `with_queue` in `queue.rs`, then
 /// whether the lock is fair, then further ones of the kind.
@@ -14,12 +11,12 @@ pub(crate) struct Scripts {
     /// If the lock can be granted, or the token has it, the token has it for a lease from now:
     /// `{1, fencing token}`. Otherwise `{0, wait}`: the lock may be free after `wait` milliseconds.
     /// If `wait` is negative, that time is not known.
-    pub(crate) acquire: LazyLock<Script>,
+    pub(crate) acquire: Script,
     /// If the token has an unexpired grant, its lease begins anew: 1. Otherwise 0.
-    pub(crate) extend: LazyLock<Script>,
+    pub(crate) extend: Script,
     /// The token no longer waits. If it has a grant, that ends: 1 if it was unexpired, otherwise 0.
     /// If something is free then, the first waiter is woken.
-    pub(crate) release: LazyLock<Script>,
+    pub(crate) release: Script,
 }
 
 impl Scripts {

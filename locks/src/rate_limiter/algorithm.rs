@@ -1,11 +1,8 @@
 //! An algorithm of a rate limiter, as the client sees it.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use redis::Script;
-
-use crate::script::SPAN_MAX;
+use crate::script::{SPAN_MAX, Script};
 
 /// An algorithm with its settings.
 #[derive(Debug)]
@@ -13,7 +10,7 @@ pub(super) struct Algorithm {
     /// `ARGV[1]` is the token of the request, `ARGV[2]` the number of permits. The reply is
     /// `{1, remaining}` if they are granted, or have been, and otherwise `{0, wait}`: they cannot
     /// be granted before `wait` microseconds have passed.
-    pub(super) script: &'static LazyLock<Script>,
+    pub(super) script: &'static Script,
     pub(super) keys: Vec<String>,
     /// Further arguments.
     pub(super) more: Vec<u64>,

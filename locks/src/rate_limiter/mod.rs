@@ -174,9 +174,9 @@ impl RateLimiter {
     async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
         let LimiterParts { connection, context, algorithm } = &*self.0;
         context.note(&Event::Attempted);
-        let mut invocation = algorithm.script.prepare_invoke();
-        invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
-        let reply = context.request(connection, Operation::Acquire, &invocation).await?;
+        let mut call = algorithm.script.call();
+        call.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
+        let reply = context.request(connection, Operation::Acquire, &call).await?;
         Ok(match reply.value {
             (true, remaining) => {
                 Decision::Allowed { remaining: u32::try_from(remaining).unwrap_or(u32::MAX) }

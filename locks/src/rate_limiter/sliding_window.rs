@@ -21,14 +21,11 @@
 //! of Peter Hayes, "Better Rate Limiting With Redis Sorted Sets" (2015). Both take the client's
 //! time, and add refused requests, too.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use super::algorithm::{Algorithm, micros};
 use crate::name::Name;
-use crate::script::lua_raise;
+use crate::script::{Script, lua_raise};
 
 /// Each permit is a member of a sorted set, and one script adds those of a request.
 const LIMIT_MAX: u32 = 100_000;
@@ -66,7 +63,7 @@ raise(KEYS[1], ttl)
 return {1, -excess}"
 );
 
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+static SCRIPT: Script = Script::new(ACQUIRE);
 
 /// The algorithm with this limit for each span, or why that makes no sense.
 pub(super) fn algorithm(name: &Name, limit: u32, per: Duration) -> Result<Algorithm, String> {

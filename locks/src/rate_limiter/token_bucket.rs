@@ -23,14 +23,11 @@
 //! Source: Jonathan Turner, "New directions in communications (or which way to the information
 //! age?)" (1986); Stripe, "Scaling your API with rate limiters" (2017) has a script with floats.
 
-use std::sync::LazyLock;
 use std::time::Duration;
-
-use redis::Script;
 
 use super::algorithm::{Algorithm, micros};
 use crate::name::Name;
-use crate::script::lua_raise;
+use crate::script::{Script, lua_raise};
 
 /// The most units of a full bucket, and of what flows into it at once. Their sum is exact in Lua.
 const UNITS_MAX: u64 = 1 << 52;
@@ -70,7 +67,7 @@ end
 return {1, math.floor(level / unit)}"
 );
 
-static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+static SCRIPT: Script = Script::new(ACQUIRE);
 
 /// The algorithm with this bucket, or why that makes no sense.
 pub(super) fn algorithm(name: &Name, capacity: u32, refill: u32, per: Duration) -> Result<Algorithm, String> {

@@ -20,4 +20,5 @@ mod judged;
 mod latches;
 mod rate_limits;
 mod renewals;
+mod scripts;
 mod stress;

@@ -97,23 +97,23 @@ fn the_table_fits_80_columns() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let table = text.split("\n\n").nth(1).unwrap();
     expect_test::expect![[r#"
-                         or- skew crash  slow lost  ser- fail-  clus- can-  pairs rounds
-                         der                         ver  over    ter  cel
+                         or- skew crash  slow lost ser- fail-  clus- can-  pairs rounds
+                         der                        ver  over    ter  cel
         setnx
-        exclusive-fact    ✓7 ✓128   ✓38  ✓652   ✗5    ✗3    ✗3   ✓113  ✓27      –      –
-        exclusive-belief  ✓7 ✓128   ✓38  ✓652   ✗5    ✗3    ✗3   ✓113  ✓27      –      –
-        owner-safe        ✓7 ✓128   ✓38  ✓652   ✗4    ✗4    ✗4   ✓113  ✓27      –      –
-        recovers           –    –    ✗1     –   ✗1    ✗3    ✗3      –   ✗2      –      –
-        no-leak           ✓7 ✓128     –  ✓652    –    ✗3    ✗3   ✓113    –  ✓1.5k   ✓851
-        progress          ✓7    –     –     –    –     –     –   ✓113    –      –      –
+        exclusive-fact    ✓7 ✓128   ✓38  ✓652   ✗5   ✗3    ✗3   ✓113  ✓27      –      –
+        exclusive-belief  ✓7 ✓128   ✓38  ✓652   ✗5   ✗3    ✗3   ✓113  ✓27      –      –
+        owner-safe        ✓7 ✓128   ✓38  ✓652   ✗4   ✗4    ✗4   ✓113  ✓27      –      –
+        recovers           –    –    ✗1     –   ✗1   ✗3    ✗3      –   ✗2      –      –
+        no-leak           ✓7 ✓128     –  ✓652    –   ✗3    ✗3   ✓113    –  ✓1.5k   ✓851
+        progress          ✓7    –     –     –    –    –     –   ✓113    –      –      –
         mutex
-        exclusive-fact    ✓7 ✓128   ✓38 ✓1.9k ✓266    ✗3    ✗5 ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k
-        exclusive-belief  ✓7 ✓128   ✓38    ✗5 ✓266    ✗3    ✗5 ✓~1.2k  ✓41      –      –
-        owner-safe        ✓7 ✓128   ✓38 ✓1.9k ✓266 ✓8.8k ✓1.2k ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k
-        recovers           –    –   ✓38     – ✓266 ✓8.8k ✓1.2k      –  ✓41 ✓~3.2k ✓~1.6k
-        no-leak           ✓7 ✓128     – ✓1.9k    –    ✗3    ✗4 ✓~1.2k    – ✓~3.2k ✓~1.6k
-        progress          ✓7    –     –     –    –     –     – ✓~1.2k    –      –      –
-        fenced            ✓7 ✓128   ✓38 ✓1.9k ✓266    ✗5    ✗5 ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k"#]]
+        exclusive-fact    ✓7 ✓128   ✓38 ✓1.9k ✓266   ✗3    ✗4 ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k
+        exclusive-belief  ✓7 ✓128   ✓38    ✗5 ✓266   ✗3    ✗4 ✓~1.2k  ✓41      –      –
+        owner-safe        ✓7 ✓128   ✓38 ✓1.9k ✓266 ✓731  ✓369 ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k
+        recovers           –    –   ✓38     – ✓266 ✓731  ✓369      –  ✓41 ✓~3.2k ✓~1.6k
+        no-leak           ✓7 ✓128     – ✓1.9k    –   ✗3    ✗4 ✓~1.2k    – ✓~3.2k ✓~1.6k
+        progress          ✓7    –     –     –    –    –     – ✓~1.2k    –      –      –
+        fenced            ✓7 ✓128   ✓38 ✓1.9k ✓266   ✗4    ✗4 ✓~1.2k  ✓41 ✓~3.2k ✓~1.6k"#]]
     .assert_eq(table);
 }
 
