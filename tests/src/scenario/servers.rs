@@ -60,9 +60,9 @@ impl Scenario {
     /// servers: with two servers and one replica each, server 3 follows server 1, and server 4
     /// follows server 2.
     ///
-    /// Clients connect to primaries, and to replicas only if [`read_replicas`] says so. What a
-    /// replica has got matters when it takes over ([`Faults::failovers`]), when a client waits for
-    /// it (`WAIT`), and when one reads from it. On a primary, `INFO`, `ROLE` and
+    /// Clients connect to primaries, and to replicas only if [`read_replicas`] says so. It matters
+    /// what a replica has got when it takes over ([`Faults::failovers`]). It also matters when a
+    /// client waits for the replica (`WAIT`), or reads from it. On a primary, `INFO`, `ROLE` and
     /// `min-replicas-to-write` know nothing of these replicas.
     ///
     /// [`Faults::failovers`]: crate::Faults::failovers
