@@ -319,3 +319,38 @@ impl Replication {
         writes.ones().filter(|&write| self.log[write].by.is_some()).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use emulator::Emulator;
+
+    use super::*;
+    use crate::schedule::Step;
+    use crate::trace::Recorder;
+
+    /// The sets of replicas that may not have acknowledged the only write of their primary, as the
+    /// digits of their nodes. Of the last replica, it is known that it has the write.
+    fn lacking(are_read: bool) -> Vec<String> {
+        let emulator = Emulator::new();
+        emulator.keep_effects();
+        emulator.connection().execute(&[b"SET", b"a", b"1"]);
+        let mut recorder = Recorder::default();
+        recorder.begin_step(Step::Run(Actor(0), 0), None);
+        let mut own = Replication::of(1, 4, are_read).remove(0);
+        own.log(Some(Actor(0)), 0, &emulator.effects());
+        let order = HappensBefore::of(recorder.history());
+        own.acknowledge(0, &order, 0b01110);
+        let nodes = |&set: &i64| (0..8).filter(move |node| set >> node & 1 == 1).map(|node| node.to_string());
+        own.may_not_have(0, &order, 1).iter().map(|set| nodes(set).collect()).collect()
+    }
+
+    #[test]
+    fn replicas_that_are_alike_lack_a_write_from_the_last_one_on() {
+        assert_eq!(lacking(false), ["3", "23", "123"]);
+    }
+
+    #[test]
+    fn replicas_that_clients_read_are_not_alike() {
+        assert_eq!(lacking(true), ["1", "2", "12", "3", "13", "23", "123"]);
+    }
+}
