@@ -176,7 +176,11 @@ impl Tally {
             Operation::Acquire => self.number_of(|vote| matches!(vote, Some(Ok(_)))) >= self.needed(),
             _ => self.number_of(|vote| !matches!(vote, Some(Ok(false)))) < self.needed(),
         };
-        let is_yes = self.outcome == Some(true);
+        let is_yes = match operation {
+            // It ends the grant also if it comes late.
+            Operation::Release => self.yes() >= self.needed(),
+            _ => self.outcome == Some(true),
+        };
         if is_yes || is_no {
             // There is no fencing token, and it is not known when the lock may be free.
             return Ok(Answer { is_yes, number: if is_yes { 0 } else { -1 } });
@@ -250,6 +254,15 @@ mod tests {
             }),
         );
         assert_eq!(tally.outcome, Some(false));
+    }
+
+    #[test]
+    fn a_late_vote_on_a_release_counts() {
+        let mut tally = tally("yyyff");
+        tally.outcome = Some(false);
+        let judged = |operation| tally.judge(operation, "report").map(|answer| answer.is_yes);
+        assert!(judged(Operation::Release).unwrap());
+        assert!(judged(Operation::Extend).is_err());
     }
 
     #[test]
