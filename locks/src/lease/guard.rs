@@ -19,6 +19,11 @@ use crate::error::Error;
 use crate::lock::Release;
 use crate::request::Context;
 
+/// When a renewal is tried again that has failed, at first. That doubles each time, up to a part of
+/// the time between two renewals.
+const RENEW_AGAIN: Duration = Duration::from_millis(100);
+const RENEW_AGAIN_PART: u32 = 4;
+
 /// A grant. The client holds the lock until it releases it or drops the guard, or until the grant
 /// is lost.
 ///
@@ -195,17 +200,21 @@ fn note_loss(context: &Context, validity: &Validity) {
     }
 }
 
-/// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
+/// Extends a grant again and again, until it is lost or has lasted for `max_hold`. After an error
+/// it tries again soon, and then less and less often.
 async fn renew(holder: Holder, validity: Validity, every: Duration) {
     let (env, options) = (&holder.shared.context.env, &holder.shared.options);
     let began_at = env.elapsed();
+    let (mut pause, mut next_pause) = (every, RENEW_AGAIN);
     loop {
-        sleep(every).await;
+        sleep(pause).await;
         if options.max_hold.is_some_and(|max_hold| env.elapsed() - began_at >= max_hold) {
             return;
         }
-        // After an error, there may be time for another request.
-        _ = extend(&holder, &validity).await;
+        (pause, next_pause) = match extend(&holder, &validity).await {
+            Ok(_) => (every, RENEW_AGAIN),
+            Err(_) => (env.jittered(next_pause.min(every / RENEW_AGAIN_PART)), next_pause * 2),
+        };
         if validity.is_over() {
             return note_loss(&holder.shared.context, &validity);
         }

@@ -4,69 +4,20 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use emulator::{Clock, DirectConnection, Emulator};
+use emulator::{Clock, Emulator};
 use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
 use harness::trace::Reached;
 use harness::{Client, Faults, Scenario, sample};
 use locks::{Builder, Connection, Env, Error, Redlock, Release};
-use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisFuture, Value};
 use tokio::time::{sleep, timeout};
 
+use super::faulty::Faulty;
+use super::faulty::State::{self, Down, Silent, Slow, Up};
 use super::rewritten::{Change, Rewritten};
 use crate::bounds::{MUTANTS, SAMPLED};
 
-use State::{Down, Silent, Slow, Up};
-
 const LEASE: Duration = Duration::from_secs(10);
 const SERVER_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// How a server replies.
-#[derive(Clone, Copy)]
-enum State {
-    Up,
-    /// Each connection is refused.
-    Down,
-    /// Requests arrive after this time.
-    Slow(Duration),
-    /// No request ever arrives.
-    Silent,
-}
-
-/// A connection to a server in a state that a test sets.
-#[derive(Clone)]
-struct Faulty {
-    inner: DirectConnection,
-    state: Arc<Mutex<State>>,
-}
-
-impl ConnectionLike for Faulty {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        let state = *self.state.lock().unwrap();
-        Box::pin(async move {
-            match state {
-                Up => {}
-                Down => return Err((redis::ErrorKind::Io, "connection refused").into()),
-                Slow(by) => sleep(by).await,
-                Silent => std::future::pending().await,
-            }
-            self.inner.req_packed_command(cmd).await
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.inner.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.inner.get_db()
-    }
-}
 
 /// Independent servers.
 struct Servers(Vec<(Emulator, Arc<Mutex<State>>)>);
