@@ -105,7 +105,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function wake(queue, alive, channel)
   for _, waiter in ipairs(redis.call('LRANGE', queue, 0, -1)) do
     if tonumber(redis.call('ZSCORE', alive, waiter) or 0) > now then
-      redis.call('PUBLISH', channel, waiter)
+      redis.pcall('PUBLISH', channel, waiter)
       return
     end
   end

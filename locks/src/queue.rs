@@ -32,7 +32,7 @@ end
 local function wake()
   local waiter = first()
   if waiter then
-    redis.call('PUBLISH', ARGV[4], waiter)
+    redis.pcall('PUBLISH', ARGV[4], waiter)
   end
 end
 ",

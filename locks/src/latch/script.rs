@@ -61,7 +61,7 @@ if count > 0 then
   count = redis.call('HINCRBY', KEYS[1], 'count', -1)
   raise(KEYS[1], ttl)
   if count == 0 then
-    redis.call('PUBLISH', ARGV[4], count)
+    redis.pcall('PUBLISH', ARGV[4], count)
   end
 end
 return count"

@@ -1,13 +1,14 @@
-//! Locks on servers that fail for a while.
+//! Locks on servers that fail for a while, and users that may not do everything.
 
 use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::{Connection, Mutex, Release};
-use tokio::time::sleep;
+use locks::{Connection, Mutex, Release, RwLock};
+use tokio::time::{sleep, timeout};
 
 use crate::faulty::{Faulty, State};
+use crate::redis_server;
 
 const LEASE: Duration = Duration::from_secs(9);
 /// A renewal comes every third of the lease.
@@ -29,4 +30,39 @@ async fn a_renewal_that_fails_is_tried_again_until_the_lease_ends() {
     sleep(LEASE).await;
     assert!(!guard.is_lost());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+/// Without rights to channels, a client that waits cannot subscribe, and a release cannot wake it.
+#[tokio::test]
+async fn a_user_without_channels_can_lock_and_release() {
+    let Some(server) = redis_server::borrow() else { return };
+    if !server.is_ours() {
+        return;
+    }
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut admin = client.get_multiplexed_async_connection().await.unwrap();
+    let rule = ["SETUSER", "app", "reset", "on", ">word", "~*", "+@all"];
+    () = redis::cmd("ACL").arg(&rule).query_async(&mut admin).await.unwrap();
+    let url = server.url().replace("redis://", "redis://app:word@");
+    let own = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+    let connection = Connection::new(own);
+
+    let mutex = Mutex::builder(connection.clone(), "report").fair().build().unwrap();
+    let guard = mutex.lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.lock().await.unwrap().release().await.unwrap() }
+    });
+    let queued = || redis::cmd("LLEN").arg("{report}:queue").to_owned();
+    while queued().query_async::<usize>(&mut admin).await.unwrap() == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let released = timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+    assert_eq!(released, Release::Released);
+
+    let shared = RwLock::builder(connection, "table").build().unwrap();
+    let guard = shared.write().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    () = redis::cmd("ACL").arg(&["DELUSER", "app"]).query_async(&mut admin).await.unwrap();
 }
