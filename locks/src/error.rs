@@ -74,6 +74,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the same call may succeed later, without a change of its settings: the lock was
+    /// taken, or a server could not be reached or was busy.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Error::TimedOut { .. } | Error::TooLate { .. } => true,
+            Error::Invalid { .. } | Error::Lost { .. } => false,
+            Error::Server { source, .. } => is_transient(source),
+            Error::NoQuorum { causes, .. } => causes.iter().all(|(_, cause)| is_transient(cause)),
+        }
+    }
+}
+
 /// A request of a client to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::{Connection, Mutex, Release, RwLock};
+use locks::{Connection, Error, Mutex, Release, RwLock};
 use tokio::time::{sleep, timeout};
 
 use crate::faulty::{Faulty, State};
@@ -30,6 +30,18 @@ async fn a_renewal_that_fails_is_tried_again_until_the_lease_ends() {
     sleep(LEASE).await;
     assert!(!guard.is_lost());
     assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[test]
+fn an_error_says_whether_the_call_may_succeed_later() {
+    let server = |kind| Error::Server {
+        lock: "report".into(),
+        operation: locks::Operation::Acquire,
+        source: (kind, "gone").into(),
+    };
+    assert!(server(redis::ErrorKind::Io).is_retryable());
+    assert!(!server(redis::ErrorKind::AuthenticationFailed).is_retryable());
+    assert!(!Error::Lost { lock: "report".into() }.is_retryable());
 }
 
 /// Without rights to channels, a client that waits cannot subscribe, and a release cannot wake it.
