@@ -7,13 +7,19 @@
 //!
 //! The server knows no count. So a request that is sent twice, as after a lost reply, cannot leave
 //! a wrong one.
+//!
+//! Clones of an owner that wait stand in the queue one by one. When one of them has the lock, the
+//! others have it, too, and leave the queue.
 
+use std::future::poll_fn;
 use std::ops::Deref;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use redis::RedisResult;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
 use crate::connection::Connection;
 use crate::error::Error;
@@ -24,7 +30,7 @@ use crate::row;
 use crate::spec::{Ability, Algorithm, FaultClass, Open, Property, Spec};
 
 const KIND: Kind<ReentrantMutex> =
-    Kind { protocol: mutex::protocol, new: |lease, _| ReentrantMutex { lease, held: Arc::default() } };
+    Kind { protocol: mutex::protocol, new: |lease, _| ReentrantMutex { lease, owner: Arc::default() } };
 
 /// One owner of a lock for one owner at a time. The owner can lock it again while it holds it, and
 /// has it until its last guard is gone.
@@ -50,12 +56,17 @@ const KIND: Kind<ReentrantMutex> =
 #[derive(Clone, Debug)]
 pub struct ReentrantMutex {
     lease: Lease,
-    held: Arc<AsyncMutex<Held>>,
+    owner: Arc<Owner>,
 }
 
-/// The grant of an owner, while a guard of it exists.
+/// The state that the clones of an owner share.
 #[derive(Debug, Default)]
-struct Held(Weak<Guard>);
+struct Owner {
+    /// The grant, while a guard of it exists.
+    grant: watch::Sender<Weak<Guard>>,
+    /// One clone tries at a time: what is granted to one is not refused to another.
+    trying: AsyncMutex<()>,
+}
 
 /// A part of an owner's grant. The owner holds the lock until its last guard is released or
 /// dropped, or until the grant is lost.
@@ -76,11 +87,7 @@ impl ReentrantMutex {
     /// Those of [`Mutex::lock`](crate::Mutex::lock). [`Error::Lost`]: the owner has guards, and
     /// their grant is lost. It can lock again when they are gone.
     pub async fn lock(&self) -> Result<ReentrantGuard, Error> {
-        let mut held = self.held.lock().await;
-        match held.again().await? {
-            Some(guard) => Ok(guard),
-            None => Ok(held.keep(self.lease.acquire(&[]).await?)),
-        }
+        self.lock_within(self.lease.wait()).await
     }
 
     /// Waits up to `timeout` until no other owner has the lock, and takes it.
@@ -88,11 +95,7 @@ impl ReentrantMutex {
     /// # Errors
     /// Those of [`ReentrantMutex::lock`].
     pub async fn lock_timeout(&self, timeout: Duration) -> Result<ReentrantGuard, Error> {
-        let mut held = self.held.lock().await;
-        match held.again().await? {
-            Some(guard) => Ok(guard),
-            None => Ok(held.keep(self.lease.acquire_timeout(timeout, &[]).await?)),
-        }
+        self.lock_within(Some(timeout)).await
     }
 
     /// Takes the lock if no other owner has it. `None` if one has, or if the lock is fair and
@@ -101,10 +104,33 @@ impl ReentrantMutex {
     /// # Errors
     /// Those of [`ReentrantMutex::lock`].
     pub async fn try_lock(&self) -> Result<Option<ReentrantGuard>, Error> {
-        let mut held = self.held.lock().await;
-        match held.again().await? {
-            Some(guard) => Ok(Some(guard)),
-            None => Ok(self.lease.try_acquire(&[]).await?.map(|guard| held.keep(guard))),
+        let _turn = self.owner.trying.lock().await;
+        let held = self.owner.grant.borrow().upgrade();
+        match held {
+            Some(guard) => again(guard).await.map(Some),
+            None => Ok(self.lease.try_acquire(&[]).await?.map(|guard| self.owner.keep(guard))),
+        }
+    }
+
+    async fn lock_within(&self, within: Option<Duration>) -> Result<ReentrantGuard, Error> {
+        let mut grant = self.owner.grant.subscribe();
+        let began_at = self.lease.elapsed();
+        loop {
+            let held = grant.borrow_and_update().upgrade();
+            if let Some(guard) = held {
+                return again(guard).await;
+            }
+            let left = within.map(|within| within.saturating_sub(self.lease.elapsed() - began_at));
+            let mut shared = pin!(grant.changed());
+            let mut acquired = pin!(self.lease.acquire_within(left, &[]));
+            let granted = poll_fn(|cx| match shared.as_mut().poll(cx) {
+                // Another clone has it.
+                Poll::Ready(_) => Poll::Ready(None),
+                Poll::Pending => acquired.as_mut().poll(cx).map(Some),
+            });
+            if let Some(granted) = granted.await {
+                return Ok(self.owner.keep(granted?));
+            }
         }
     }
 }
@@ -118,19 +144,18 @@ impl Builder<ReentrantMutex> {
     }
 }
 
-impl Held {
-    /// If there is a grant, its lease begins anew.
-    async fn again(&self) -> Result<Option<ReentrantGuard>, Error> {
-        let Some(guard) = self.0.upgrade() else { return Ok(None) };
-        guard.extend().await?;
-        Ok(Some(ReentrantGuard(guard)))
-    }
-
-    fn keep(&mut self, guard: Guard) -> ReentrantGuard {
+impl Owner {
+    fn keep(&self, guard: Guard) -> ReentrantGuard {
         let guard = Arc::new(guard);
-        self.0 = Arc::downgrade(&guard);
+        self.grant.send_replace(Arc::downgrade(&guard));
         ReentrantGuard(guard)
     }
+}
+
+/// The lease of the grant begins anew.
+async fn again(guard: Arc<Guard>) -> Result<ReentrantGuard, Error> {
+    guard.extend().await?;
+    Ok(ReentrantGuard(guard))
 }
 
 impl ReentrantGuard {

@@ -49,7 +49,17 @@ impl Lease {
 
     /// Waits until the lock is granted, at most as long as the settings say.
     pub(crate) async fn acquire(&self, more: &[&[u8]]) -> Result<Guard, Error> {
-        self.acquire_within(self.0.options.wait, more).await
+        self.acquire_within(self.wait(), more).await
+    }
+
+    /// How long a client waits if its call does not say it. `None` is for ever.
+    pub(crate) fn wait(&self) -> Option<Duration> {
+        self.0.options.wait
+    }
+
+    /// The client's monotonic clock.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.context.env.elapsed()
     }
 
     /// Waits up to `timeout` until the lock is granted.
@@ -91,7 +101,12 @@ impl Lease {
         self.0.context.invalid(reason)
     }
 
-    async fn acquire_within(&self, timeout: Option<Duration>, more: &[&[u8]]) -> Result<Guard, Error> {
+    /// Waits until the lock is granted, at most this long.
+    pub(crate) async fn acquire_within(
+        &self,
+        timeout: Option<Duration>,
+        more: &[&[u8]],
+    ) -> Result<Guard, Error> {
         let mut claim = Claim::new(&self.0, more);
         let granted = self.0.context.acquiring(Span::Acquire, claim.wait(timeout), |_| true).await?;
         Ok(Guard::new(claim, granted))

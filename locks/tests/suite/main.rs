@@ -21,6 +21,7 @@ mod mutants;
 mod judged;
 mod latches;
 mod rate_limits;
+mod reentrant_mutexes;
 mod renewals;
 mod scripts;
 mod stress;
