@@ -100,6 +100,11 @@
 //! # runtime.block_on(example()).unwrap();
 //! ```
 //!
+//! # From one process to another
+//!
+//! [`Guard::into_token`] ends a guard without a release, and `resume` of the same lock makes a
+//! guard of its text, in any process. So a web request can take a lock that a worker releases.
+//!
 //! # Features
 //!
 //! | feature | adds |

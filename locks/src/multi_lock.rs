@@ -206,6 +206,16 @@ impl MultiLock {
     pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
         self.0.try_acquire(&[]).await
     }
+
+    /// Goes on with a grant that another guard has given away: [`Guard::into_token`]. Its lease
+    /// begins anew.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the grant has ended. [`Error::Invalid`]: the text is no token of such a
+    /// grant. [`Error::Server`]: whether the grant still exists is not known.
+    pub async fn resume(&self, token: &str) -> Result<Guard, Error> {
+        self.0.resume(token, 0).await
+    }
 }
 
 impl Builder<MultiLock> {

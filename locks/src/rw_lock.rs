@@ -217,6 +217,24 @@ impl RwLock {
     pub async fn try_write(&self) -> Result<Option<Guard>, Error> {
         self.write.try_acquire(&[]).await
     }
+
+    /// Goes on with a grant to read that another guard has given away: [`Guard::into_token`]. Its
+    /// lease begins anew.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the grant has ended. [`Error::Invalid`]: the text is no token of such a
+    /// grant. [`Error::Server`]: whether the grant still exists is not known.
+    pub async fn resume_read(&self, token: &str) -> Result<Guard, Error> {
+        self.read.resume(token, 0).await
+    }
+
+    /// Goes on with the grant to write that another guard has given away.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::resume_read`].
+    pub async fn resume_write(&self, token: &str) -> Result<Guard, Error> {
+        self.write.resume(token, 0).await
+    }
 }
 
 const SPEC: Spec = Spec {

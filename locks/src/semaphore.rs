@@ -196,6 +196,16 @@ impl Semaphore {
         self.lease.try_acquire(&[&self.checked(permits)?]).await
     }
 
+    /// Goes on with a grant that another guard has given away, of one permit or more:
+    /// [`Guard::into_token`]. Its lease begins anew.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the grant has ended. [`Error::Invalid`]: the text is no token of such a
+    /// grant. [`Error::Server`]: whether the grant still exists is not known.
+    pub async fn resume(&self, token: &str) -> Result<Guard, Error> {
+        self.lease.resume(token, 1).await
+    }
+
     /// The number of permits as an argument of the scripts.
     fn checked(&self, permits: u32) -> Result<Vec<u8>, Error> {
         match permits {

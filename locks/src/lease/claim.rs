@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::holder::{Answer, Holder};
+use super::holder::{Answer, Holder, Token};
 use super::parts::LeaseParts;
 use super::servers::Servers;
 use crate::bell::Bell;
@@ -114,6 +114,46 @@ impl Claim {
             let token = self.holder.token.0.as_bytes();
             bell.wait(next.saturating_sub(now).min(left), |message| message == token).await;
         }
+    }
+
+    /// A grant in a text, by which another process can go on with it: the token, the fencing token,
+    /// and the arguments of the attempt, with points between them. The claim ends without a
+    /// release.
+    pub(super) fn into_token(mut self, fencing_token: i64) -> String {
+        self.is_open = false;
+        let Holder { shared, token, more, .. } = &self.holder;
+        let mut text = format!("{}.{fencing_token}", token.0);
+        for argument in &more[shared.protocol.more.len()..] {
+            text += ".";
+            text += &String::from_utf8_lossy(argument);
+        }
+        text
+    }
+
+    /// Goes on with a grant of which another claim has made a text, with so many arguments. Begins
+    /// its lease anew.
+    pub(super) async fn resume(
+        shared: &Arc<LeaseParts>,
+        text: &str,
+        arguments: usize,
+    ) -> Result<(Claim, Granted), Error> {
+        let mut parts = text.split('.');
+        let (token, fencing_token) = (parts.next(), parts.next().map(str::parse));
+        let more: Vec<&[u8]> = parts.map(str::as_bytes).collect();
+        let (Some(token), Some(Ok(fencing_token)), true) = (token, fencing_token, more.len() == arguments)
+        else {
+            let reason = "this is no token of a grant of such a lock: take that of `Guard::into_token`";
+            return Err(shared.context.invalid(reason));
+        };
+        let mut claim = Claim::new(shared, &more);
+        claim.holder.token = Token(token.to_owned());
+        let Reply { value: Answer { is_yes, .. }, sent_at, .. } = claim.holder.extend().await?;
+        if !is_yes {
+            return Err(Error::Lost { lock: shared.context.name.clone() });
+        }
+        let until = claim.until(sent_at)?;
+        claim.is_open = true;
+        Ok((claim, Granted { fencing_token, until }))
     }
 
     /// Gives up what the server granted. `is_over` says whether that has ended already, as far as

@@ -155,6 +155,19 @@ impl Guard {
         claim.release(|| validity.is_over()).await
     }
 
+    /// Ends this guard without a release. Whoever has the returned text can go on with the grant,
+    /// in this process or in another one: `resume` of the same lock takes it. Until then, nobody
+    /// renews the lease.
+    ///
+    /// The text is a secret: who knows it can end the grant. If it is resumed twice, both have the
+    /// grant.
+    #[must_use = "without it, nobody can release the lock before its lease ends"]
+    pub fn into_token(mut self) -> String {
+        self.renewal.abort_all();
+        let Guard { claim, fencing_token, .. } = self;
+        claim.into_token(fencing_token)
+    }
+
     /// Releases with a further argument of the kind of lock. If the release has to be tried again,
     /// the argument is sent again.
     pub(crate) async fn release_with(mut self, argument: &[u8]) -> Result<Release, Error> {

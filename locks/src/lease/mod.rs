@@ -67,6 +67,13 @@ impl Lease {
         self.acquire_within(Some(timeout), more).await
     }
 
+    /// Goes on with a grant that a guard has given away, with so many arguments of the attempt.
+    pub(crate) async fn resume(&self, token: &str, arguments: usize) -> Result<Guard, Error> {
+        let resumed = Claim::resume(&self.0, token, arguments);
+        let (claim, granted) = self.0.context.in_span(Span::Extend, resumed).await?;
+        Ok(Guard::new(claim, granted))
+    }
+
     /// Asks the server of the lock with one of its own scripts, and with all of its keys.
     pub(crate) async fn look<T: FromRedisValue>(&self, script: &Script) -> Result<T, Error> {
         let LeaseParts { servers, context, protocol, .. } = &*self.0;

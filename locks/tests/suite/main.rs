@@ -12,6 +12,7 @@ mod cancellations;
 mod elections;
 mod faulty;
 mod guards;
+mod handed_over;
 mod idempotency;
 mod interruptions;
 mod multi_locks;
