@@ -17,12 +17,12 @@ impl Engine {
     /// It also records the change for [`Engine::broadcast`]. `current` is the client that called
     /// the command; it receives invalidations of its own changes after its reply.
     pub(crate) fn invalidate(&mut self, current: &Client) {
+        let is_flushed = std::mem::take(&mut self.keyspace.events.is_flushed);
         if self.tracker.is_idle() {
             return;
         }
         let expired = std::mem::take(&mut self.keyspace.events.expired).into_iter();
         let mut keys: Vec<(Bytes, Slot)> = expired.map(|key| (key, Client::nobody().slot)).collect();
-        let is_flushed = std::mem::take(&mut self.keyspace.events.is_flushed);
         let mut changed: Vec<(usize, Bytes)> = Vec::new();
         for (resource, access, _) in self.keyspace.footprint().iter().skip(self.tracker.seen) {
             if let (Resource::Key { db, key, .. }, Access::Write) = (resource, access) {
