@@ -34,13 +34,13 @@ const COMMANDS: &[&str] = &[
 
 /// Commands for scenarios whose clients also read from replicas.
 const WITH_READS: &[&str] = &[
+    "WAIT 1 10",
     "INCR a",
     "INCR b",
     "APPEND a 7",
     "SETNX b 1",
     "DEL a",
     "GET a",
-    "WAIT 1 10",
     "GET a @0",
     "GET b @0",
     "EXISTS a b @0",
@@ -353,7 +353,10 @@ fn brute_force_with_every_replication_step_finds_the_same_outcomes() {
         // A replica that is behind by less than it could be makes a client wait in fewer orders.
         let behind = if seed.is_multiple_of(3) { 1 } else { 4 };
         let reads = seed % 2 == 1;
+        // Without a lag, what is read depends on the order of the commands alone.
+        let behind = if seed % 8 == 1 { 0 } else { behind };
         let known = match (reads, behind) {
+            (true, 0) => &WITH_READS[1..],
             (true, _) => WITH_READS,
             (false, 1) => &COMMANDS[..8],
             (false, _) => COMMANDS,
