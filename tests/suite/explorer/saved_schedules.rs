@@ -368,7 +368,7 @@ fn mistakes_are_named_with_their_line() {
         line 5: `readers 3` is not valid: write the number of clients that read, for example `readers 1`
         line 8: "SET" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
         line 8: "0" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
-        line 8: "stop A" is not a step: write `A 1 SET lock`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `partition A`, `partition-after A`, `one-way A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, `begin-move 1 1234`, `end-move 1 1234`, `time +5ms` or `wait`
+        line 8: "stop A" is not a step: write `A 1 SET lock`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `partition A`, `partition-after A`, `one-way A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, `stale A -A`, `begin-move 1 1234`, `end-move 1 1234`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }
