@@ -195,7 +195,7 @@ fn invalidations_are_in_the_footprint() {
     check(writes(scenario(), &["a", "c"]), (16, 36));
     check(writes(writes(scenario(), &["a"]), &["a"]), (12, 94));
     check(writes(scenario().faults(Faults::none().crashes(1)), &["a"]), (16, 76));
-    check(writes(scenario().faults(Faults::none().restarts(1)), &["a"]), (39, 119));
+    check(writes(scenario().faults(Faults::none().restarts(1)), &["a"]), (25, 89));
     check(writes(scenario().faults(Faults::none().drops(1)), &["a"]), (31, 73));
 }
 
