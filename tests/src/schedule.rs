@@ -244,7 +244,7 @@ mod tests {
         let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\nskew 2 -5ms\ndrift A +200ppm\ndrift 1 -200ppm\njump A -5ms\nlose-request A\n\
             lose-reply B.2\nresend A\njump 1 +5ms\nrestart 2\nreload 1\nreload 2 -3\nflush 1\n\
             drop-before A\ndrop-after A.2\npartition A\npartition-after A.2\none-way A\ndelay A\nlate A.2\nsend A\nreceive A.2\ncancel-after A\ncancel B\ncrash-after A\npause A +5ms\n\
-            failover 2\nfailover 3 -AAB\nsplit-brain 2 -B\nplanned-failover 2\nunacknowledged A.2 2,3\n\
+            failover 2\nfailover 3 -AAB\nsplit-brain 2 -B\nplanned-failover 2\nunacknowledged A.2 2,3\nstale A.2 -AB\n\
             begin-move 1 0\nend-move 2 16383\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
@@ -260,7 +260,7 @@ mod tests {
             "line 2: \"skip B\" is not a step: write `A`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
              `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `partition A`, `partition-after A`, `one-way A`, `delay A`, \
              `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `respawn A`, `respawn-after A`, `pause A +5ms`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
-             `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, \
+             `failover 2 -A`, `split-brain 2 -A`, `planned-failover 2`, `unacknowledged A 2`, `stale A -A`, \
              `begin-move 1 1234`, `end-move 1 1234`, `time +5ms` or `wait`"
         );
     }
