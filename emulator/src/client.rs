@@ -126,6 +126,8 @@ pub struct Tracking {
     pub no_loop: bool,
     /// `CLIENT CACHING` was called, and holds for the next command.
     pub is_caching: bool,
+    /// The keys that the running script has declared. They count if it reads any.
+    pub declared: Vec<Bytes>,
 }
 
 /// Whether a command may use a slot that is on its way to this server: `ASKING`.

@@ -4,21 +4,26 @@
 use bytes::Bytes;
 
 use super::super::{Argv, Ctx, Flag, Outcome, Row, integer, is_word};
-use crate::client::{Client, Tracking};
+use crate::client::{CallContext, Client, Tracking};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
 /// Called after a command. If it only reads, the client gets a message when one of its keys
-/// changes.
+/// changes. If a script has called it, these are the keys that the script has declared.
 pub(in crate::command) fn remember(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
     let Some(tracking) = &client.tracking else { return };
+    let is_script = row.has(Flag::SkipMonitor);
     if !row.has(Flag::ReadOnly)
+        || is_script
         || tracking.is_broadcast
         || tracking.opt_in && !tracking.is_caching
         || tracking.opt_out && tracking.is_caching
     {
         return;
+    }
+    if client.context == CallContext::InScript {
+        return tracking.declared.iter().for_each(|key| engine.tracker.remember(client.slot, key));
     }
     for idx in row.keys.iter().flat_map(|spec| spec.positions(argv)) {
         engine.tracker.remember(client.slot, argv[idx]);

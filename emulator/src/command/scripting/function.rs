@@ -42,7 +42,7 @@ pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
         name: function.1.clone(),
         argv: argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
     };
-    let reply = lend(ctx, program, |host| ready.run(keys, args, host));
+    let reply = lend(ctx, keys, program, |host| ready.run(keys, args, host));
     ctx.engine.put_back_function(ready);
     Ok(reply)
 }

@@ -90,7 +90,7 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Outcome {
     let ready = ctx.engine.take_script(sha)?;
-    let reply = lend(ctx, || Program::Script, |host| ready.run(mode, keys, args, host));
+    let reply = lend(ctx, keys, || Program::Script, |host| ready.run(mode, keys, args, host));
     ctx.engine.put_back_script(ready);
     Ok(reply)
 }

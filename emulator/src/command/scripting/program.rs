@@ -1,5 +1,7 @@
 //! The common parts of the commands on scripts and of those on functions.
 
+use bytes::Bytes;
+
 use super::super::admission::script_flags;
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use crate::busy::{Program, ProgramKind};
@@ -35,15 +37,19 @@ pub(super) fn prepare_for_cluster(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Result<
 /// Lends the engine and the client to a script.
 ///
 /// The script starts in the caller's database. If it selects another, the caller's database does
-/// not change.
+/// not change. It has declared these keys.
 pub(super) fn lend(
     ctx: &mut Ctx<'_>,
+    keys: &Argv<'_>,
     program: impl FnOnce() -> Program,
     run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
 ) -> Reply {
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.context);
     ctx.client.context = CallContext::InScript;
     ctx.client.protocol_outside = Some(protocol);
+    if let Some(tracking) = &mut ctx.client.tracking {
+        tracking.declared = keys.iter().map(|key| Bytes::copy_from_slice(key)).collect();
+    }
     let reply = ctx.engine.lend(ctx.client, ctx.table, program, run);
     (ctx.client.db, ctx.client.protocol, ctx.client.context) = (db, protocol, runs);
     ctx.client.protocol_outside = None;
