@@ -62,7 +62,7 @@ fn nobody_passes_before_zero_and_nobody_waits_in_vain() {
 #[test]
 fn mutants_are_found() {
     const NO_MEMORY: &[Change] = &[("if is_known then\n  return count", "if false then\n  return count")];
-    const NO_MESSAGE: &[Change] = &[("redis.call('PUBLISH', ARGV[4], count)", "")];
+    const NO_MESSAGE: &[Change] = &[("redis.pcall('PUBLISH', ARGV[4], count)", "")];
     const EARLY: &[Change] = &[("{tonumber(found[1]), found[2]}", "{tonumber(found[1]) - 1, found[2]}")];
     fails(NO_MEMORY, scenario(NO_MEMORY, Faults::none().lost(1)), "the latch opened too early");
     fails(NO_MESSAGE, scenario(NO_MESSAGE, Faults::none()), "it waited in vain");

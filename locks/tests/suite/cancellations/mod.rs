@@ -105,6 +105,17 @@ macro_rules! cancelled {
     };
 }
 
+/// Takes a lock, gives the grant away, and goes on with it.
+macro_rules! resumed {
+    ($lock:expr, $attempt:ident, $resume:ident) => {
+        async {
+            let lock = $lock;
+            let Some(guard) = lock.$attempt().await? else { return Ok(()) };
+            lock.$resume(&guard.into_token()).await.map(drop)
+        }
+    };
+}
+
 mod others;
 
 /// Waiting in vain is no error.
@@ -155,6 +166,7 @@ const MUTEX: Futures = Futures {
         "Mutex::lock": client => mutex(&client).lock();
         "Mutex::lock_timeout": client => mutex(&client).lock_timeout(MOMENT);
         "Mutex::try_lock": client => mutex(&client).try_lock();
+        "Mutex::resume": client => resumed!(mutex(&client), try_lock, resume);
     },
     other: beside!(client => mutex(&client).try_lock()),
     fresh: tries!(client => mutex(&client).try_lock()),
@@ -257,6 +269,7 @@ const SEMAPHORE: Futures = Futures {
         "Semaphore::acquire_timeout": client => semaphore(&client).acquire_timeout(MOMENT);
         "Semaphore::try_acquire": client => semaphore(&client).try_acquire();
         "Semaphore::try_acquire_many": client => semaphore(&client).try_acquire_many(2);
+        "Semaphore::resume": client => resumed!(semaphore(&client), try_acquire, resume);
     },
     other: beside!(client => semaphore(&client).try_acquire_many(2)),
     fresh: tries!(client => semaphore(&client).try_acquire()),
@@ -281,6 +294,8 @@ const RW_LOCK: Futures = Futures {
         "RwLock::write_timeout": client => rw_lock(&client).write_timeout(MOMENT);
         "RwLock::try_read": client => rw_lock(&client).try_read();
         "RwLock::try_write": client => rw_lock(&client).try_write();
+        "RwLock::resume_read": client => resumed!(rw_lock(&client), try_read, resume_read);
+        "RwLock::resume_write": client => resumed!(rw_lock(&client), try_write, resume_write);
     },
     other: beside!(client => rw_lock(&client).try_write()),
     fresh: tries!(client => rw_lock(&client).try_write()),
@@ -294,6 +309,7 @@ const MULTI_LOCK: Futures = Futures {
         "MultiLock::lock": client => multi_lock(&client).lock();
         "MultiLock::lock_timeout": client => multi_lock(&client).lock_timeout(MOMENT);
         "MultiLock::try_lock": client => multi_lock(&client).try_lock();
+        "MultiLock::resume": client => resumed!(multi_lock(&client), try_lock, resume);
     },
     other: beside!(client => multi_lock(&client).try_lock()),
     fresh: tries!(client => multi_lock(&client).try_lock()),
@@ -307,6 +323,7 @@ const REDLOCK: Futures = Futures {
         "Redlock::lock": client => redlock(&client).lock();
         "Redlock::lock_timeout": client => redlock(&client).lock_timeout(MOMENT);
         "Redlock::try_lock": client => redlock(&client).try_lock();
+        "Redlock::resume": client => resumed!(redlock(&client), try_lock, resume);
     },
     other: beside!(client => redlock(&client).try_lock()),
     fresh: tries!(client => redlock(&client).try_lock()),
