@@ -18,6 +18,12 @@ impl Simulation {
     /// Begins the logs: replicas have what their primaries hold now.
     pub(crate) fn begin_replication(&mut self) {
         (0..self.world.replication.len()).for_each(|server| self.begin_replication_of(server));
+        // What the code before the actors has loaded is known at primaries alone.
+        for node in 0..self.servers.len() {
+            if self.followed(node).is_some() {
+                self.execute(node, &["SCRIPT FLUSH"]);
+            }
+        }
     }
 
     /// A node has another state than its replicas. If it is a primary, they copy that.
@@ -60,8 +66,8 @@ impl Simulation {
         self.world.replication[server].promote(place, stays);
         if let Some(Arrived { base, units, steps: [has, lacks], .. }) = arrived {
             let commands: Vec<_> = units.iter().map(|unit| unit.commands()).collect();
-            let deed = ("take over", base.digest(), commands);
             let keeps_scripts = self.config.reads_replicas;
+            let deed = ("take over", keeps_scripts, base.digest(), commands);
             self.on_server(replica, deed, |emulator| match keeps_scripts {
                 true => emulator.receive(&base, &units),
                 false => emulator.take_over(&base, &units),

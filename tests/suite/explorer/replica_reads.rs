@@ -160,6 +160,29 @@ fn a_replica_has_scripts_of_its_own() {
     );
 }
 
+/// It does not know those that the code before the actors has loaded at its primary.
+#[test]
+fn a_replica_begins_without_scripts() {
+    let calls = |client: Client| async move {
+        let call = redis::cmd("EVALSHA").arg("e0e1f9fabfc9d4800c877a703b823ac0578ff8db").arg(0).to_owned();
+        _ = call.query_async::<Value>(&mut client.connection()).await;
+        _ = call.query_async::<Value>(&mut client.replica(0, 0)).await;
+        Ok(())
+    };
+    let scenario =
+        Scenario::new("scripts").replicas(1).read_replicas().actors(1, calls).before(|client| async move {
+            Ok(send(&mut client.connection(), &["SCRIPT", "LOAD", "return 1"]).await?)
+        });
+    check(
+        &scenario,
+        "A\nA",
+        &expect![[r#"
+            +0 A: EVALSHA e0e1f9fa… 0 → 1
+            +0 A: EVALSHA e0e1f9fa… 0 → NOSCRIPT No matching script. Please use EVAL.
+        "#]],
+    );
+}
+
 #[test]
 fn a_replica_hides_a_key_by_its_own_clock() {
     check_reads(
