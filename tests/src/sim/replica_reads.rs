@@ -21,7 +21,10 @@ const FIRST_PORT: u16 = 6379;
 impl Simulation {
     /// The primary that a node follows, if clients can connect to both.
     pub(super) fn followed(&self, node: usize) -> Option<usize> {
-        let (server, _) = self.world.followed_by(node).filter(|_| self.config.reads_replicas)?;
+        if !self.config.reads_replicas {
+            return None;
+        }
+        let (server, _) = self.world.followed_by(node)?;
         Some(self.world.primary(server))
     }
 
